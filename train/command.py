@@ -147,7 +147,7 @@ def _end(code: int, patience_s: float = 0.0) -> int:
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message); the message is empty if another rank prints it."""
     if isinstance(error, ClozelineError):
-        # joined ranks all raise the same error; before, each machine may have its own
+        # joined ranks all raise the same error; before they join, errors may differ by machine
         prints = isinstance(error, NoPeersError) or (rank if _has_joined() else local) == "0"
         return error.exit_code, str(error) if prints else ""
 
@@ -166,6 +166,6 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
 
 
 def _has_joined() -> bool:
-    """Return whether this rank has joined the others; none has before torch is imported."""
+    """Return whether this rank has joined the other ranks; without torch, no rank has."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and distributed.is_initialized()

@@ -29,14 +29,14 @@ from clozeline.train.optim.optimizers import AVERAGE
 _REPORTS: Final = Reporting()
 
 # guesses: recorded rows, tokens of a row, and labels of a row
-_MOST_ROWS: Final = 3
-_MOST_TOKENS: Final = 96
-_MOST_LABELS: Final = 48
+_MAX_GUESSED_ROWS: Final = 3
+_MAX_SHOWN_TOKENS: Final = 96
+_MAX_SHOWN_LABELS: Final = 48
 # guesses of a decoder: tokens of the prompt, and of its continuation
 _PROMPT_TOKENS: Final = 16
 _CONTINUED_TOKENS: Final = 32
-_HEADS: Final = {"encoder": "masked_lm", "decoder": "lm", "encoder_decoder": "lm"}
-_FORMS: Final = {"encoder": "masked", "decoder": "continued", "encoder_decoder": "target"}
+_TOKEN_HEADS: Final = {"encoder": "masked_lm", "decoder": "lm", "encoder_decoder": "lm"}
+_GUESS_FORMS: Final = {"encoder": "masked", "decoder": "continued", "encoder_decoder": "target"}
 
 Guesses = list[dict[str, Any]]
 """predictions of a row, as `sample_guesses` returns them"""
@@ -256,7 +256,7 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
     # choose the head, and compute hidden states
     model = engine.model
     architecture = engine.model.family.architecture
-    head = _HEADS[architecture]
+    head = _TOKEN_HEADS[architecture]
     if head not in model.heads or engine.config.zero.stage == 3 or "left_padding" in batch:
         return []
     tensors = {name: tensor.to(engine.world.device) for name, tensor in batch.items()}
@@ -265,27 +265,29 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
     labeled = (inputs["label_ids"] != IGNORED) & (tensors["row_weight"][rows] != 0)
 
     # predict the labels of each row
-    of_rows: Guesses = []
+    row_guesses: Guesses = []
 
-    for row in sorted(set(rows[labeled].tolist()))[:_MOST_ROWS]:
-        tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][:_MOST_TOKENS].tolist()
-        of_row = labeled & (rows == row)
+    for row in sorted(set(rows[labeled].tolist()))[:_MAX_GUESSED_ROWS]:
+        tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][
+            :_MAX_SHOWN_TOKENS
+        ].tolist()
+        is_row_label = labeled & (rows == row)
         if architecture == "encoder":
-            of_row &= inputs["label_index"] % hidden.shape[1] < _MOST_TOKENS
-        chosen = of_row.nonzero()[:_MOST_LABELS, 0]
-        index = inputs["label_index"][chosen]
+            is_row_label &= inputs["label_index"] % hidden.shape[1] < _MAX_SHOWN_TOKENS
+        chosen_labels = is_row_label.nonzero()[:_MAX_SHOWN_LABELS, 0]
+        index = inputs["label_index"][chosen_labels]
         logits = model.heads[head].logits(hidden.flatten(0, 1)[index])[:, : model.vocab_size]
         probabilities, guesses = logits.float().softmax(-1).max(-1)
         positions = (index % hidden.shape[1]).tolist()
-        gold = inputs["label_ids"][chosen].tolist()
+        gold = inputs["label_ids"][chosen_labels].tolist()
         columns = (positions, gold, guesses.tolist(), probabilities.tolist())
         labels = list(map(list, zip(*columns, strict=True)))
-        of_rows.append({"tokens": tokens, "form": _FORMS[architecture], "labels": labels})
+        row_guesses.append({"tokens": tokens, "form": _GUESS_FORMS[architecture], "labels": labels})
 
         # continue its first tokens
         if architecture == "decoder":
             prompt = tokens[:_PROMPT_TOKENS]
             greedy = generate(model, [prompt], Decoding(max_tokens=_CONTINUED_TOKENS))
-            of_rows[-1] |= {"prompt": len(prompt), "continued": greedy[0].ids}
+            row_guesses[-1] |= {"prompt": len(prompt), "continued": greedy[0].ids}
 
-    return of_rows
+    return row_guesses

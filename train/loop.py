@@ -48,8 +48,10 @@ class TrainingJob:
 
     def is_evaluation_due(self, state: TrainState) -> bool:
         """Return whether this step must still be evaluated, perhaps after a restart."""
-        due = state.step == self.config.last_step or _is_due(state.step, self.config.evaluate.every)
-        return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
+        is_due = state.step == self.config.last_step or _is_due(
+            state.step, self.config.evaluate.every
+        )
+        return is_due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
     def is_save_due(self, state: TrainState, tokens_before: int) -> bool:
         """Return whether this step must be saved; `tokens_before` were read before the step."""
@@ -57,20 +59,25 @@ class TrainingJob:
         is_evaluated = self.config.early_stop is not None and _is_due(
             state.step, self.config.evaluate.every
         )
-        passed = any(tokens_before < limit <= state.tokens for limit in config.milestones)
-        by_step = config.every != "auto" and _is_due(state.step, config.every)
+        passes_milestone = any(tokens_before < limit <= state.tokens for limit in config.milestones)
+        is_step_due = config.every != "auto" and _is_due(state.step, config.every)
         # by time, but not during what may be a divergence: its checkpoints would replace good ones
         may_diverge = self.config.on_divergence is not None and (
             state.skipped_in_a_row or self.recorder.spiking
         )
-        return is_evaluated or passed or by_step or (self.pace.is_agreed and not may_diverge)
+        return (
+            is_evaluated
+            or passes_milestone
+            or is_step_due
+            or (self.pace.is_agreed and not may_diverge)
+        )
 
     def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
         """Return the steps and the reason of a divergence that ends at this step, else None."""
         if (skips := state.skipped_in_a_row) >= self.config.max_consecutive_skips:
             return skips, f"{skips} gradients in a row were not finite (max_consecutive_skips)"
-        limit = None if self.config.on_divergence is None else self.config.on_divergence.spikes
-        if limit is not None and (spikes := self.recorder.spiking) >= limit:
+        max_spikes = None if self.config.on_divergence is None else self.config.on_divergence.spikes
+        if max_spikes is not None and (spikes := self.recorder.spiking) >= max_spikes:
             return (
                 spikes * self.config.log.every,
                 f"{spikes} records in a row had a spike of the loss (on_divergence.spikes)",
@@ -124,12 +131,12 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
 
     while not is_stopped and not job.is_complete(state):
         # one step, or the evaluation that is due
-        before = state
+        previous = state
         work = _evaluate if job.is_evaluation_due(state) else _step
         state, is_stopped = work(job, state)
 
-        if state.step > before.step:
-            is_save_due = job.is_save_due(state, before.tokens)
+        if state.step > previous.step:
+            is_save_due = job.is_save_due(state, previous.tokens)
         elif not is_stopped:
             is_save_due = is_save_due or job.checkpoints.is_best(state)
 
@@ -194,9 +201,9 @@ def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> 
         )
 
     # the checkpoint first: once it holds the new state, the run has gone back
-    before = state
+    diverged = state
     state = state.roll_back(checkpoint.state, skip_rows=config.skip_rows)
-    job.recorder.roll_back(before, state, checkpoint.folder.name, reason)
+    job.recorder.roll_back(diverged, state, checkpoint.folder.name, reason)
     job.checkpoints.return_to(checkpoint, state)
 
     # then this process: engine, stream, records

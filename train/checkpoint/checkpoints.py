@@ -434,22 +434,28 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
 
     # create the optimizer states
     reader = CheckpointReader(directory, index)
-    others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
+    has_other_optimizer = (
+        state.optimizer is not None and state.optimizer != engine.config.optimizer.name
+    )
     keys: dict[str, set[str]] = defaultdict(set)
 
     for record in index.parameters.values():
         keys[record.group].update(
-            key for key in record.keys if key != WEIGHT and (key in index.hooks or not others)
+            key
+            for key in record.keys
+            if key != WEIGHT and (key in index.hooks or not has_other_optimizer)
         )
 
-    partitions.prepare_states(engine, keys, {} if others else index.scalars, index.hooks)
+    partitions.prepare_states(
+        engine, keys, {} if has_other_optimizer else index.scalars, index.hooks
+    )
 
     # fill the slices of this rank
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
                 view.copy_(reader.read(key, piece.name, piece.start, piece.count))
-        partitions.set_whole_states(engine, {} if others else reader.states())
+        partitions.set_whole_states(engine, {} if has_other_optimizer else reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
         engine.zero.refresh_model()

@@ -53,28 +53,28 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     # collect the tensors that this rank writes
     owned = partitions.fragments(engine, owned=True)
     buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
-    whole = partitions.whole_states(engine) if engine.world.rank == 0 else {}
+    unsliced_states = partitions.whole_states(engine) if engine.world.rank == 0 else {}
     live = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
-    live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
+    live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | unsliced_states
     live = {name: tensor.detach() for name, tensor in live.items()}
 
-    # copy them, or take views
+    # copy these tensors, or take views
     if copies is None:
-        stored = {name: tensor.contiguous().cpu() for name, tensor in live.items()}
+        cpu_tensors = {name: tensor.contiguous().cpu() for name, tensor in live.items()}
     else:
-        stored = _copy_into(live, copies)
+        cpu_tensors = _copy_into(live, copies)
 
-    # their entries of the index
+    # entries of the index for these tensors
     rows = [
         (piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors))
         for piece in owned
     ]
     return Snapshot(
-        stored,
+        cpu_tensors,
         rows,
         partitions.scalars(engine),
         sorted(buffers),
-        {key: list(tensor.shape) for key, tensor in whole.items()},
+        {key: list(tensor.shape) for key, tensor in unsliced_states.items()},
         sorted({key for hook in engine.hooks for key in hook.keys}),
     )
 
@@ -96,7 +96,7 @@ def write_part(content: Snapshot, path: Path) -> WrittenPart:
     save_file(dict(content.tensors), path)
     mask = os.umask(0)
     os.umask(mask)
-    path.chmod(0o666 & ~mask)  # the usual permissions; safetensors sets others
+    path.chmod(0o666 & ~mask)  # permissions of a new file; safetensors sets narrower ones
     sync(path)
     return WrittenPart(
         replace(content, tensors={}), FileRecord(path.stat().st_size, file_hash(path))

@@ -26,22 +26,24 @@ def prune(
     counted.
     """
     paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
-    valid = [path for path in paths if path.name not in refused]
-    # the latest ones and every n-th
-    kept = {latest, *(path.name for path in valid[-keep_last:])}
+    undamaged = [path for path in paths if path.name not in refused]
+    # keep the latest ones and every n-th
+    kept_names = {latest, *(path.name for path in undamaged[-keep_last:])}
     if every := config.keep_every:
-        kept |= {path.name for path in valid if step_of(path.name) % every == 0}
-    # the best of the held-out set and of early stopping, and milestones
-    states = {path.name: state for path, state in readable_states(valid).items()}
-    if config.keep_best and (best_kept := find_best(valid)):
-        kept.add(best_kept[1].name)
+        kept_names |= {path.name for path in undamaged if step_of(path.name) % every == 0}
+    # keep the best of the held-out set and of early stopping, and milestones
+    states = {path.name: state for path, state in readable_states(undamaged).items()}
+    if config.keep_best and (best_kept := find_best(undamaged)):
+        kept_names.add(best_kept[1].name)
     if best := states.get(latest, {}).get("best"):
-        kept.add(f"step-{best['step']:08d}")
+        kept_names.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
-        kept.update([name for name, state in states.items() if state.get("tokens", 0) >= limit][:1])
-    # remove all others, also damaged ones
+        kept_names.update(
+            [name for name, state in states.items() if state.get("tokens", 0) >= limit][:1]
+        )
+    # remove all other checkpoints, also damaged ones
     for path in paths:
-        if path.name not in kept:
+        if path.name not in kept_names:
             remove(path)
 
 

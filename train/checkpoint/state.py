@@ -150,17 +150,18 @@ def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> 
     Keys in `allowed` are ignored. Digests of custom code count only if both have them: if another
     algorithm is configured, the key with its name differs, too.
     """
-    before = dict(saved.frozen)
-    after = dict(now.frozen)
-    shared = before.keys() & after.keys()
+    saved_values = dict(saved.frozen)
+    current_values = dict(now.frozen)
+    common_keys = saved_values.keys() & current_values.keys()
     keys = [
         key
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key) and (not key.startswith("code.") or key in shared)
+        for key in sorted({*saved_values, *current_values})
+        if saved_values.get(key) != current_values.get(key)
+        and (not key.startswith("code.") or key in common_keys)
     ]
 
     return [
-        f"{key}: {before.get(key)!r} in the checkpoint, {after.get(key)!r} now"
+        f"{key}: {saved_values.get(key)!r} in the checkpoint, {current_values.get(key)!r} now"
         for key in keys
         if not is_allowed(key.removesuffix(" (digest)"), allowed)
     ]

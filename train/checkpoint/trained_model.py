@@ -239,12 +239,12 @@ class TrainedModel:
 
     def require_same_tokenizer(self, shards: ShardSet) -> None:
         """Raise ConfigurationError for a set made with another tokenizer."""
-        ours = self.tokenizer.vocabulary.fingerprint
-        theirs = shards.manifest.tokenizer.fingerprint
-        if ours != theirs:
+        own_fingerprint = self.tokenizer.vocabulary.fingerprint
+        set_fingerprint = shards.manifest.tokenizer.fingerprint
+        if own_fingerprint != set_fingerprint:
             raise ConfigurationError(
-                f"{shards.path} was made with the tokenizer {theirs[:16]}, the run with "
-                f"{ours[:16]}: make the set with the run's tokenizer"
+                f"{shards.path} was made with the tokenizer {set_fingerprint[:16]}, the run with "
+                f"{own_fingerprint[:16]}: make the set with the run's tokenizer"
             )
 
 
@@ -252,34 +252,34 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     from clozeline.model.checkpoints import Checkpoint, parameter_shapes
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 
-    stored = StoredCheckpoint.find(folder, step)
-    config = read_config(folder, stored.state)
+    saved_run = StoredCheckpoint.find(folder, step)
+    config = read_config(folder, saved_run.state)
     sets = read_sets(folder)
     tokenizer = sets[0].tokenizer
 
-    # weights, with those of the base model under an adapter
-    weights = stored.read_weights()
+    # read the weights, and those of the base model if the run trained an adapter
+    weights = saved_run.read_weights()
     shapes = parameter_shapes(config.model, tokenizer.vocab_size)
     trained: tuple[str, ...] = ()
 
     if config.model.adapter is not None:
         # only parameters of heads are trained with an adapter
         trained = tuple(
-            name for name in stored.index.parameters if not name.startswith("adapters.")
+            name for name in saved_run.index.parameters if not name.startswith("adapters.")
         )
         weights |= _read_base(
-            stored, config, {name: shapes[name] for name in shapes.keys() - weights}
+            saved_run, config, {name: shapes[name] for name in shapes.keys() - weights}
         )
 
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        raise CheckpointError(f"{stored.folder} has another model than {folder / 'config.yaml'}")
+        raise CheckpointError(f"{saved_run.folder} has another model than {folder / 'config.yaml'}")
 
     # special ids
     ids = token_ids(tokenizer, sets[0].objective)
     checkpoint = Checkpoint(
         config.model, tokenizer.vocab_size, weights, ids, None, (), trained=trained
     )
-    return TrainedModel(folder, checkpoint, sets, config, stored, stored.state.token_rule)
+    return TrainedModel(folder, checkpoint, sets, config, saved_run, saved_run.state.token_rule)
 
 
 def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:

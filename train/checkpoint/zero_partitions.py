@@ -24,7 +24,7 @@ from clozeline.train.zero import storage_sizes
 class Fragment:
     """Elements `[start, start + count)` of a flattened parameter, held by this rank.
 
-    `tensors` are 1-D views into the live state: reading them saves, writing them loads.
+    `tensors` are 1-D views into the live state: a save reads them, a load writes to them.
     """
 
     name: str
@@ -82,7 +82,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     if owned and engine.config.zero.stage == 0:
         trainable = list(_take_share(trainable, engine.world.rank, engine.world.size))
 
-    # views of the weights, and of all states in their shape
+    # take views of the weights, and of all states that have the shape of the weights
     fragments = []
 
     for piece in trainable:
@@ -111,7 +111,7 @@ def states_of(engine: Engine, flat: Tensor) -> dict[str, Any]:
 
 
 def _take_share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
-    """Split slices that every rank holds into equal ranges; yield those of this rank."""
+    """Split slices that every rank holds into equal ranges; yield the range of this rank."""
     total = sum(piece.count for piece in slices)
     first = total * rank // size
     last = total * (rank + 1) // size
@@ -125,13 +125,16 @@ def _take_share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment
 
 
 def _frozen_fragments(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
-    named: list[tuple[str, Any]] = (
+    stored_parameters: list[tuple[str, Any]] = (
         [*engine.model.named_parameters()] if _stores_frozen(engine) else []
     )
-    frozen = [(name, parameter) for name, parameter in named if not parameter.requires_grad]
+    frozen = [
+        (name, parameter) for name, parameter in stored_parameters if not parameter.requires_grad
+    ]
     for index, (name, parameter) in enumerate(frozen):
         start, elements = engine.zero.share_of(parameter)
-        # at stage 3 each rank has a share of each parameter; else it writes some parameters
+        # at stage 3 each rank has a share of each parameter; at other stages each rank has all
+        # parameters, and writes some of them
         if engine.config.zero.stage == 3:
             if len(elements):
                 yield Fragment(name, FROZEN, start, len(elements), {WEIGHT: elements})
@@ -145,7 +148,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
 
     for flat, group in engine.zero.flats():
         state = engine.optimizer.state.get(flat, {})
-        # a state without a dimension is a number: parameters without one are refused
+        # a state without dimensions is a number, as parameters without dimensions are refused
         numbers = {
             key: float(value)
             for key, value in state.items()

@@ -14,7 +14,7 @@ StepChoice: TypeAlias = Annotated[int, Field(ge=0)] | Literal["best"] | None
 """Step of a checkpoint to open; best: the one with the lowest loss on the first held-out set; None:
 the newest."""
 _MILESTONE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
-_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+_UNIT_FACTORS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @config_class
@@ -79,6 +79,6 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
                 f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, which `clozeline "
                 "tokenizer-report` prints"
             )
-        milestones.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
+        milestones.append(float(matched[1]) * _UNIT_FACTORS[matched[2]] * per_word)
 
     return sorted(milestones)

@@ -368,8 +368,8 @@ class TrainConfig:
     @property
     def frozen_parameters(self) -> tuple[str, ...]:
         """`freeze`; with off-ramps that train after their head, also everything else."""
-        after = any(head.exits == "after" for head in self.model.heads.values())
-        return (*self.freeze, "(?!.*off_ramps).*") if after else self.freeze
+        trains_exits_only = any(head.exits == "after" for head in self.model.heads.values())
+        return (*self.freeze, "(?!.*off_ramps).*") if trains_exits_only else self.freeze
 
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""

@@ -27,10 +27,10 @@ OnlineEntries: TypeAlias = Annotated[
 """The configuration's key `data.corrupt`."""
 
 
-_MOST_LANES: Final = 64
+_MAX_AUTO_LANES: Final = 64
 
 
-def default_lanes(*global_batches: int, most: int = _MOST_LANES) -> int:
+def default_lanes(*global_batches: int, most: int = _MAX_AUTO_LANES) -> int:
     """Return the default number of lanes: the greatest common divisor of `most` and all batches."""
     return gcd(most, *global_batches)
 
@@ -147,7 +147,7 @@ class DataConfig:
     """equal streams that make up a global batch, a divisor of it and a multiple of the world size;
     part of the order; default: the greatest common divisor of `max_lanes` and global_batch, with
     those of all phases"""
-    max_lanes: MayChange[Positive] = _MOST_LANES
+    max_lanes: MayChange[Positive] = _MAX_AUTO_LANES
     """most lanes where `lanes` is not set"""
     seed: Annotated[Natural, Common()] = 0
     """seed of the order of blocks and rows"""

@@ -16,8 +16,8 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     # bucket size in elements
     stage = zero_stage(config, world_size)
     # at stage 3, the bucket takes memory in addition to the gradients
-    usual = parameters // 4 if stage == 3 else 2 * parameters
-    bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
+    default_bucket = parameters // 4 if stage == 3 else 2 * parameters
+    bucket = config.zero.bucket or min(500_000_000, max(default_bucket, 1))
     bucket += bucket % 2  # DeepSpeed aligns to two elements, and refuses an uneven number
 
     # at other stages `Zero` clips, without a wait for the device

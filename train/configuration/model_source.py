@@ -93,7 +93,7 @@ def _read_model_keys(source: Path) -> dict[str, object]:
     return keys
 
 
-_LARGEST_MULTIPLE: Final = 4096
+_MAX_VOCAB_MULTIPLE: Final = 4096
 
 
 def row_multiple(rows: int, vocab_size: int) -> int | None:
@@ -105,7 +105,7 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
     """
     from clozeline.model.layers.vocabulary import table_rows  # imports torch
 
-    largest = _LARGEST_MULTIPLE
+    largest = _MAX_VOCAB_MULTIPLE
     powers = (1 << power for power in range(largest.bit_length()))
     numbers = (*powers, *range(8, largest + 1, 8), *range(1, min(largest, rows // 100) + 1))
     return next((number for number in numbers if table_rows(vocab_size, number) == rows), None)

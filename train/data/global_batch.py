@@ -254,7 +254,7 @@ def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
     )
 
 
-_BUFFERS: Final = 2
+_BUFFER_COUNT: Final = 2
 """Pinned buffers: one is copied while the next one is written."""
 _ALIGNMENT: Final = 64
 """Tensors start at multiples of this many bytes, for kernels with wide loads."""
@@ -292,7 +292,10 @@ class DeviceCopies:
         self._module = torch.get_device_module(device) if device_module is None else device_module
         self._stream = self._module.Stream(device)
         self._ring = deque(
-            [(torch.empty(0, dtype=torch.uint8), self._module.Event()) for _ in range(_BUFFERS)]
+            [
+                (torch.empty(0, dtype=torch.uint8), self._module.Event())
+                for _ in range(_BUFFER_COUNT)
+            ]
         )
 
     def start(self, tensors: Mapping[str, Tensor]) -> DeviceCopy:

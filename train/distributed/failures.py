@@ -28,7 +28,7 @@ _PEER_GONE: Final = (
 _PEER_SILENT: Final = "Timed out waiting"
 _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
 
-_LESS_MEMORY: Final = (
+_MEMORY_REMEDY: Final = (
     "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run "
     "--verbose prints the memory of each stage"
 )
@@ -43,7 +43,7 @@ def explain(error: Exception) -> tuple[int, str]:
         sign in text for sign in _NO_MEMORY
     ):
         first = text.splitlines()[0] if text else type(error).__name__
-        return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
+        return OutOfMemoryError.exit_code, f"out of memory ({first}): {_MEMORY_REMEDY}"
 
     if "does not have a deterministic implementation" in text:
         return ConfigurationError.exit_code, f"{text.split(', but ')[0]}: set deterministic=false"

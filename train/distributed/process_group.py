@@ -35,9 +35,9 @@ Result = TypeVar("Result")
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
-_LARGEST: Final = 2**31 - 1
-"""Bytes; mallopt takes an int."""
-_SET_BY_USER: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+_MAX_MALLOPT_BYTES: Final = 2**31 - 1
+"""Maximum number of bytes that mallopt takes, which is an int."""
+_MALLOC_VARIABLES: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 @dataclass(frozen=True)
@@ -225,11 +225,12 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
     blocks. Each of their pages then costs a fault in every step: up to a third of the CPU time. The
     peak of the memory changes by a few percent.
     """
-    if any(name in environment for name in _SET_BY_USER):
+    if any(name in environment for name in _MALLOC_VARIABLES):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # macOS and musl have none
     return mallopt is not None and bool(
-        mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST)
+        mallopt(_MMAP_THRESHOLD, _MAX_MALLOPT_BYTES)
+        and mallopt(_TRIM_THRESHOLD, _MAX_MALLOPT_BYTES)
     )
 
 

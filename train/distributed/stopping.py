@@ -19,7 +19,7 @@ from clozeline.process import STOPS, WARNINGS, catch
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C outside training."""
-_STOPPED: Final = 75
+_STOPPED_EXIT_CODE: Final = 75
 """`clozeline.errors.STOPPED`, without its import."""
 INTERRUPTED_MESSAGE: Final = (
     "interrupted outside training: checkpoints are unchanged, start the same command again"
@@ -87,7 +87,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
         with suppress(OSError):  # the terminal may be closed
             os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
-    os._exit(INTERRUPTED if number == signal.SIGINT else _STOPPED)
+    os._exit(INTERRUPTED if number == signal.SIGINT else _STOPPED_EXIT_CODE)
 
 
 def _launcher() -> int | None:

@@ -112,14 +112,16 @@ class MaskingHook(PruningHook):
 
         # choose by a threshold, or a share of all weights
         if target.threshold is not None:
-            chosen = [~(of_matrix > target.threshold) for of_matrix in values.values()]
+            masked_weights = [
+                ~(matrix_values > target.threshold) for matrix_values in values.values()
+            ]
         else:
             ranks = (layout.rank, layout.size, layout.total)
-            chosen = choose_share(
+            masked_weights = choose_share(
                 values.values(), [*sizes.values()], target.share, target.scope, *ranks
             )
 
-        for name, masked in zip(values, chosen, strict=True):
+        for name, masked in zip(values, masked_weights, strict=True):
             if name in pieces:
                 yield pieces[name].of(self.of[pieces[name].flat][MASK]), masked
 

@@ -29,7 +29,7 @@ from clozeline.train.evaluate import batches_of_pass
 
 _ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
-_FEWEST_PRODUCTS: Final = 10
+_MIN_PRODUCTS: Final = 10
 """Smallest number of matrix products that measure a device; up to eight times as many if they are
 short."""
 _SECONDS_OF_PRODUCTS: Final = 0.3
@@ -310,11 +310,11 @@ def estimate_cost(
     heldout_rows = 0
     flops = 0.0
     for name, shards in datasets.heldout.items():
-        in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
+        pass_rows = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
-        _, of_model, of_teacher = _cost_of_row(source, config, model, teacher, forward=True)
-        heldout_rows = heldout_rows + in_pass
-        flops = flops + min(len(shards), in_pass) * (of_model + of_teacher)
+        _, model_flops, teacher_flops = _cost_of_row(source, config, model, teacher, forward=True)
+        heldout_rows = heldout_rows + pass_rows
+        flops = flops + min(len(shards), pass_rows) * (model_flops + teacher_flops)
     phases = tuple(_phase_costs(config, model, datasets, teacher))
     return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
@@ -337,14 +337,16 @@ def _phase_costs(
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
-        of_sets = tuple(
-            SetCost(weight, len(shards), _epoch_rows(shards, config), float(of_model + of_teacher))
-            for weight, shards, (_, of_model, of_teacher) in zip(
+        set_costs = tuple(
+            SetCost(
+                weight, len(shards), _epoch_rows(shards, config), float(model_flops + teacher_flops)
+            )
+            for weight, shards, (_, model_flops, teacher_flops) in zip(
                 weights, sets, figures, strict=True
             )
         )
 
-        figures *= [[each.rows / each.epoch_rows] for each in of_sets]  # filler has no tokens
+        figures *= [[each.rows / each.epoch_rows] for each in set_costs]  # filler has no tokens
         tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
 
         # steps until the phase or the run ends
@@ -352,8 +354,8 @@ def _phase_costs(
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
-        labeled = dict(zip(set_labels(sets), shares, strict=True))
-        yield PhaseCost(steps, batch, tokens, sum(flops), labeled, of_sets)
+        shares_by_label = dict(zip(set_labels(sets), shares, strict=True))
+        yield PhaseCost(steps, batch, tokens, sum(flops), shares_by_label, set_costs)
         remaining = remaining - steps
         position = position + steps * batch
 
@@ -396,19 +398,19 @@ def _cost_of_row(
     documents = _documents_per_row(rows, source)
     count = model.forward_flops if forward else model.flops
     flops = choices * count(*sizes, documents)
-    of_teacher = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
+    teacher_flops = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
 
     # a second view of the row
-    second = columns.get("input_ids_b", 0.0)
+    second_length = columns.get("input_ids_b", 0.0)
     if "crop_length" in columns:  # a crop, and its special tokens
-        second = float(rows.columns["crop_length"].values.mean()) + 2
-    if second and model.reads_second_view:
-        length = max(1, round(second))
-        view = model.family.flops(length, 0)
-        view += 0.0 if forward else model.body_backward_flops(length, view)
-        return tokens + target + second, flops + view, of_teacher
+        second_length = float(rows.columns["crop_length"].values.mean()) + 2
+    if second_length and model.reads_second_view:
+        length = max(1, round(second_length))
+        view_flops = model.family.flops(length, 0)
+        view_flops += 0.0 if forward else model.body_backward_flops(length, view_flops)
+        return tokens + target + second_length, flops + view_flops, teacher_flops
 
-    return tokens + target, flops, of_teacher
+    return tokens + target, flops, teacher_flops
 
 
 def _documents_per_row(rows: RowBatch, source: Input) -> DocumentCounts | None:
@@ -441,9 +443,9 @@ def _labels_per_row(rows: RowBatch, source: Input) -> float | None:
     collate = Collate.from_manifest(source.manifest)
     labels = 0
     for first in range(0, len(rows), _ROWS_COUNTED_AT_ONCE):
-        chosen = np.arange(first, min(first + _ROWS_COUNTED_AT_ONCE, len(rows)))
-        columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
-        batch = collate(columns, np.ones(len(chosen), np.float32))
+        chosen_rows = np.arange(first, min(first + _ROWS_COUNTED_AT_ONCE, len(rows)))
+        columns = {name: rows.columns[name].take(chosen_rows) for name in collate.columns}
+        batch = collate(columns, np.ones(len(chosen_rows), np.float32))
         if "label_index" not in batch:
             return None
         labels += len(batch["label_index"])
@@ -465,14 +467,14 @@ def estimate_memory(
     stage 1 accumulates gradients in fp32. The `frozen` parameters have weights only.
     """
     stage = zero_stage(config, world_size, stage)
-    half = config.precision == "bf16"
-    width = 2 if half else 4
+    is_bf16 = config.precision == "bf16"
+    width = 2 if is_bf16 else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
-    gradient_width = 6 if half and stage == 1 else 4
-    of_hooks = sum(hook.type.numbers for hook in config.hooks) + (
+    gradient_width = 6 if is_bf16 and stage == 1 else 4
+    hook_numbers = sum(hook.type.numbers for hook in config.hooks) + (
         config.model.init_from is not None
     )
-    states = 4 * (config.optimizer.type.states + of_hooks)
+    states = 4 * (config.optimizer.type.states + hook_numbers)
     trained = parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],
@@ -491,8 +493,8 @@ def operations_per_second(device: torch.device, precision: str) -> float:
     size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
     matrix = torch.full((size, size), 0.5, device=device, dtype=_DTYPES[precision])
     times: list[float] = []
-    while len(times) < _FEWEST_PRODUCTS or (
-        sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _FEWEST_PRODUCTS
+    while len(times) < _MIN_PRODUCTS or (
+        sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _MIN_PRODUCTS
     ):
         began = time.perf_counter()
         float((matrix @ matrix).sum())

@@ -26,7 +26,7 @@ AXES: Final = {
 }
 """Axes of losses with their titles; `read_run` adds `seconds` to the records."""
 _MIB: Final = 2**20
-_OVER_STEPS: Final = (
+_STEP_CHARTS: Final = (
     RecordedSeries(name="Gradient norm before clipping", keys=("gradient_norm",)),
     RecordedSeries(name="Learning rate", keys=("learning_rate",)),
     RecordedSeries(name="Tokens per second, all ranks", keys=("tokens_per_s",)),
@@ -195,7 +195,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         of = f" of {task or 'runs without sets.json'}" if len(groups) > 1 else ""
         for axis in ["step"] if alone else AXES:
             yield from _losses(group, axis, of, alone)
-    for chart in (*_OVER_STEPS, *dict.fromkeys(chart for run in runs for chart in run.charts)):
+    for chart in (*_STEP_CHARTS, *dict.fromkeys(chart for run in runs for chart in run.charts)):
         series = [
             Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs
         ]

@@ -17,15 +17,15 @@ from clozeline.train.logs.curves import last_heldout, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
-_LEAST_RISE: Final = 0.01
+_MIN_RISE_SHARE: Final = 0.01
 """A held-out loss has risen if it is this share above its lowest value."""
-_FAR_BELOW: Final = 0.5
+_FAR_BELOW_SHARE: Final = 0.5
 """A training loss is far below the held-out loss at this share of it, or less."""
-_FAR_BELOW_ONE: Final = 0.1
+_FAR_BELOW_SHARE_AT_ONE_EVALUATION: Final = 0.1
 """The same for a run with one evaluation, which does not show whether the held-out loss rose."""
-_SAME_ACCURACY: Final = 0.005
+_MAX_MAJORITY_GAP: Final = 0.005
 """At most this far from the share of the most frequent label, a model always gives that label."""
-_NEAR_ENTROPY: Final = 0.1
+_MAX_ENTROPY_GAP: Final = 0.1
 """At most this many nats above the unigram entropy, a model knows how frequent each label is."""
 _AVERAGED_SHARE: Final = 0.05
 """Share of the records over which a training loss is averaged: single batches are noise."""
@@ -78,7 +78,7 @@ class LossHistory:
         if self.lowest is None:
             return False
         lowest = self.lowest[1]
-        return self.heldout[-1][1] - lowest > _LEAST_RISE * abs(lowest)
+        return self.heldout[-1][1] - lowest > _MIN_RISE_SHARE * abs(lowest)
 
     @property
     def accuracy_has_risen(self) -> bool:
@@ -143,14 +143,14 @@ def diagnose(history: LossHistory) -> Diagnosis | None:
     accuracy = history.accuracy
     majority = history.majority
     if accuracy is not None and majority is not None:
-        if abs(accuracy - majority) < _SAME_ACCURACY:
+        if abs(accuracy - majority) < _MAX_MAJORITY_GAP:
             return Diagnosis.MAJORITY
         return Diagnosis.BELOW_MAJORITY if accuracy < majority else None
 
     last = history.heldout[-1][1]
     if not history.entropy or last < history.entropy or history.has_risen:
         return None
-    is_near = last - history.entropy <= _NEAR_ENTROPY
+    is_near = last - history.entropy <= _MAX_ENTROPY_GAP
     return Diagnosis.FREQUENCIES if is_near else Diagnosis.ABOVE_FREQUENCIES
 
 
@@ -162,10 +162,10 @@ def _is_memorized(history: LossHistory) -> bool:
     training = history.training_loss_at(step)
     if history.has_risen:
         at_lowest = history.training_loss_at(history.lowest[0])
-        return training < at_lowest or training < _FAR_BELOW * last
+        return training < at_lowest or training < _FAR_BELOW_SHARE * last
     if history.entropy and last >= history.entropy:
-        return training < _FAR_BELOW * last
-    return len(history.heldout) == 1 and training < _FAR_BELOW_ONE * last
+        return training < _FAR_BELOW_SHARE * last
+    return len(history.heldout) == 1 and training < _FAR_BELOW_SHARE_AT_ONE_EVALUATION * last
 
 
 def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -> list[str]:

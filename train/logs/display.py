@@ -138,7 +138,7 @@ class Display:
         speed = record["tokens_per_s"]
         left = ""
 
-        # estimate the time left, and once that of the run
+        # estimate the time left, and once the time of the entire run
         if first is None:
             self._first = (step, now)
         elif step < self._steps:

@@ -25,7 +25,7 @@ from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop
 
-_MOST_ROWS_LISTED: Final = 64
+_MAX_LISTED_ROWS: Final = 64
 """Most rows per rank that the event of a skipped step or spike lists."""
 
 
@@ -335,7 +335,7 @@ class Recorder:
             return
         step = record["step"]
         config = self._engine.config
-        rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_MOST_ROWS_LISTED]
+        rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_MAX_LISTED_ROWS]
         command = f"clozeline explain-batch run={shlex.quote(str(config.output))} step={step}"
         self._announce(
             "spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step
@@ -344,7 +344,7 @@ class Recorder:
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
         mine = [row for micro_batch in batch.micro_batches for row in micro_batch.origin.tolist()]
-        by_rank = self._engine.world.gather(mine[:_MOST_ROWS_LISTED])
+        by_rank = self._engine.world.gather(mine[:_MAX_LISTED_ROWS])
         rows = [row for rank_rows in by_rank for row in rank_rows]
         self._announce(
             "skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows

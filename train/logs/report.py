@@ -26,7 +26,7 @@ from clozeline.train.logs.display import describe_event, format_count, heldout_t
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import last_lines, read_lines, records
 
-_MOST_EVENTS: Final = 200
+_MAX_LISTED_EVENTS: Final = 200
 """The report lists at most this many events, the latest ones."""
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, with their names on the page."""
@@ -84,13 +84,13 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
     """Return a few sentences on how the run ended, and on its held-out losses."""
     # how it ended
     steps = config.last_step
-    done = max((record["step"] for record in records), default=0)
+    steps_done = max((record["step"] for record in records), default=0)
     names = [str(event.get("event")) for event in events]
     ending = next(
         (_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training"
     )
-    ending = "Stopped early" if names[-1:] == ["done"] and done < steps else ending
-    sentences = [f"{ending}: {done:,} of {steps:,} steps."]
+    ending = "Stopped early" if names[-1:] == ["done"] and steps_done < steps else ending
+    sentences = [f"{ending}: {steps_done:,} of {steps:,} steps."]
     if rollbacks := names.count("rollback"):
         sentences.append(f"Rollbacks after a divergence: {rollbacks}.")
 
@@ -155,9 +155,9 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         loss = result["loss"]
         entropy = result["unigram_entropy"]
         labels = format_count(result)
-        below = "below" if loss is not None and loss < entropy else "not below"
+        comparison = "below" if loss is not None and loss < entropy else "not below"
         compared = (
-            f", {below} the unigram entropy {entropy:.4f} of the same {labels}"
+            f", {comparison} the unigram entropy {entropy:.4f} of the same {labels}"
             if entropy
             else f" over {labels}"
         )
@@ -193,7 +193,7 @@ def _events(events: Sequence[Record]) -> str:
         for event in events
         if event.get("event", "memory") not in _UNLISTED_EVENTS
     ]
-    return table(["event", "step", "what"], rows[-_MOST_EVENTS:]) if rows else ""
+    return table(["event", "step", "what"], rows[-_MAX_LISTED_EVENTS:]) if rows else ""
 
 
 def _heldout(records: Sequence[Record]) -> str:

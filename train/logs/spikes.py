@@ -8,10 +8,10 @@ from typing import Any, Final
 
 _COMPARED_RECORDS: Final = 200
 """Preceding records that a step is compared with."""
-_FEWEST_RECORDS: Final = 30
+_MIN_PRECEDING_RECORDS: Final = 30
 """With fewer preceding records, nothing is a spike."""
 WATCHED: Final = ("loss", "gradient_norm")
-_SIGMA: Final = 1.4826
+_DEVIATION_RATIO: Final = 1.4826
 """Ratio of standard deviation and median absolute deviation of a normal distribution."""
 
 
@@ -48,7 +48,10 @@ class Spikes:
         for key, values in self._values.items():
             if (value := _value(record, key)) is None:
                 continue
-            if len(values) >= _FEWEST_RECORDS and (above := deviations(value, values)) > self.bar:
+            if (
+                len(values) >= _MIN_PRECEDING_RECORDS
+                and (above := deviations(value, values)) > self.bar
+            ):
                 spikes[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
         if _value(record, "loss") is not None:
@@ -71,5 +74,5 @@ def deviations(value: float, values: Iterable[float]) -> float:
     """
     listed = list(values)
     middle = median(listed)
-    spread = _SIGMA * median(abs(other - middle) for other in listed)
+    spread = _DEVIATION_RATIO * median(abs(other - middle) for other in listed)
     return (value - middle) / spread if spread else 0.0

@@ -112,8 +112,8 @@ def announce_data(
             path = str(shards.path)
             blocks = len(shards.quarantined)
             announce("quarantine", shards=path, blocks=blocks, sha256=quarantine.sha256)
-    before = {} if point.saved is None else point.saved.stream
-    if before and before["data"] != state.stream["data"]:
+    saved_stream = {} if point.saved is None else point.saved.stream
+    if saved_stream and saved_stream["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
 
 

@@ -88,14 +88,15 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
 
 def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration without `optimizer.learning_rate: auto`; a resumed run keeps it."""
-    chosen = config.optimizer
-    if chosen.options.learning_rate != "auto":
+    optimizer_component = config.optimizer
+    if optimizer_component.options.learning_rate != "auto":
         return config
     if steps_in(config.output / "checkpoints"):
         rate = read_config(config.output).optimizer.options.learning_rate
-    elif not chosen.type.has_rates_of_adam:
+    elif not optimizer_component.type.has_rates_of_adam:
         raise ConfigurationError(
-            f"optimizer.learning_rate: auto is for adamw and its like; give {chosen.name} a number"
+            f"optimizer.learning_rate: auto is for adamw and its like; give "
+            f"{optimizer_component.name} a number"
         )
     elif config.model.init_from is None or not all(
         hold_task_rows(phase.sources) for phase in datasets.phases
@@ -107,18 +108,22 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
     else:
         rate = plan_learning_rate(config.model.dim)
 
-    options = replace(chosen.options, learning_rate=rate)
-    return replace(config, optimizer=Component(chosen.name, chosen.type, options))
+    options = replace(optimizer_component.options, learning_rate=rate)
+    return replace(
+        config, optimizer=Component(optimizer_component.name, optimizer_component.type, options)
+    )
 
 
 def check_exits(config: TrainConfig) -> None:
     """Refuse to train off-ramps alone unless the body and the head under them are trained."""
     model = config.model
-    after = [name for name, head in model.heads.items() if head.exits == "after"]
-    if after and (model.init_from is None or model.adapter is not None or len(model.heads) > 1):
+    frozen_body_heads = [name for name, head in model.heads.items() if head.exits == "after"]
+    if frozen_body_heads and (
+        model.init_from is None or model.adapter is not None or len(model.heads) > 1
+    ):
         raise ConfigurationError(
-            f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: "
-            "set model.init_from to a run that was fine-tuned with only this head, without "
+            f"model.heads.{frozen_body_heads[0]}.exits: after trains classifiers on a frozen body and "
+            "head: set model.init_from to a run that was fine-tuned with only this head, without "
             "model.adapter; or set it to joint"
         )
 

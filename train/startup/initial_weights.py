@@ -28,11 +28,11 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.model_source import row_multiple
 
-_BODY = "family."
-_ADAPTER = "adapters."
-_TABLE = "family.tokens.weight"
-_NOISE = 0.02
-_FREE = frozenset({"tied", "out_dim", "out_scale"})
+_BODY_PREFIX = "family."
+_ADAPTER_PREFIX = "adapters."
+_TOKEN_TABLE_KEY = "family.tokens.weight"
+_NOISE_SHARE = 0.02
+_HEAD_KEYS = frozenset({"tied", "out_dim", "out_scale"})
 """Configuration keys that belong to heads."""
 _STACKS: Final = {
     "encoder": ("stack",),
@@ -40,7 +40,7 @@ _STACKS: Final = {
     "encoder_decoder": ("encoder", "decoder"),
 }
 """Families of standard stacks → names of their stacks."""
-_CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
+_CAUSAL_STACKS: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE_ACROSS: Final = frozenset(
     {
         "family",
@@ -124,8 +124,8 @@ class LoadReport:
 
 
 def _summarize(names: Sequence[str]) -> str:
-    body = sum(name.startswith(_BODY) for name in names)
-    listed = [name for name in names if not name.startswith(_BODY)]
+    body = sum(name.startswith(_BODY_PREFIX) for name in names)
+    listed = [name for name in names if not name.startswith(_BODY_PREFIX)]
     return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
 
 
@@ -142,7 +142,7 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights
     pairs = {
         key: pair
         for key, pair in differences(here, weights.config).items()
-        if key not in _FREE | weights.free
+        if key not in _HEAD_KEYS | weights.free
     }
     if pairs:
         listed = "; ".join(
@@ -181,7 +181,7 @@ def load_initial(
     config = source.config
     tensors = source.tensors
     ours = dict(model.named_parameters())
-    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - source.dropped
+    body = {name for name in {*ours, *tensors} if name.startswith(_BODY_PREFIX)} - source.dropped
     differing = sorted(name for name in body if name not in ours or name not in tensors)
     if differing := [
         name for name in differing if name not in ours or not name.startswith(source.lacking)
@@ -203,8 +203,10 @@ def load_initial(
     ]
     relabeled_heads = tuple(f"heads.{module_name(name)}." for name in other_labels)
     patterns = [part for part in parts if part != "none"]
-    chosen = {name for part in patterns for name in match_parameters("init_parts", part, ours)}
-    allowed = chosen if parts else ours.keys()
+    matched_names = {
+        name for part in patterns for name in match_parameters("init_parts", part, ours)
+    }
+    allowed = matched_names if parts else ours.keys()
     copied = [
         name
         for name in ours
@@ -226,7 +228,7 @@ def load_initial(
 
     # the digest is over the parameters that an adapter freezes
     fresh = [name for name in ours if name not in copied]
-    base = [name for name in copied if not name.startswith(_ADAPTER)]
+    base = [name for name in copied if not name.startswith(_ADAPTER_PREFIX)]
     unused = sorted(tensors.keys() - copied)
     return LoadReport(
         source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes
@@ -262,8 +264,8 @@ def _refuse_other_rows(
     model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path
 ) -> None:
     """Refuse a token table with another number of rows than this vocabulary has when padded."""
-    rows = len(tensors[_TABLE])
-    here = full_shape(dict(model.named_parameters())[_TABLE])[0]
+    rows = len(tensors[_TOKEN_TABLE_KEY])
+    here = full_shape(dict(model.named_parameters())[_TOKEN_TABLE_KEY])[0]
     if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
         remedy = "make the shards with the tokenizer of that model"
         if multiple := row_multiple(rows, model.vocab_size):
@@ -289,20 +291,23 @@ def _new_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
 
     The noise has 2 % of the standard deviation of the table.
     """
-    known = tensor[: other.known].float()  # without the padding rows of the table
+    known_rows = tensor[: other.known].float()  # without the padding rows of the table
     rows = torch.stack(
-        [known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()]
+        [
+            known_rows[list(parts)].mean(0) if parts else known_rows.mean(0)
+            for parts in other.parts.values()
+        ]
     )
     if tensor.dim() == 1:
         return rows
     noise = torch.empty_like(rows)
     for row, token in zip(noise, other.parts, strict=True):
-        normal(_NOISE)(row, generator_for(token, "further row"))
-    return rows + known.std(0) * noise
+        normal(_NOISE_SHARE)(row, generator_for(token, "further row"))
+    return rows + known_rows.std(0) * noise
 
 
 def _is_over_vocabulary(name: str) -> bool:
-    return name == _TABLE or (name.startswith("heads.") and ".projection." in name)
+    return name == _TOKEN_TABLE_KEY or (name.startswith("heads.") and ".projection." in name)
 
 
 def translate(
@@ -331,12 +336,12 @@ def translate(
         else _STACKS[there.family][0]
     )
 
-    of = there.decoder if source == "decoder" else there
+    source_config = there.decoder if source == "decoder" else there
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
     targets = [
         name
         for name in _STACKS[here.family]
-        if name != "decoder" or widths(here.decoder) == widths(of)
+        if name != "decoder" or widths(here.decoder) == widths(source_config)
     ]
 
     # rename the tensors of the stack; drop those that no target has
@@ -351,16 +356,22 @@ def translate(
                 dropped.add(name)
             continue
 
-        rest = name.removeprefix(prefix)
-        stacks = [stack for stack in targets if rest != name and _has_parameter(here, stack, rest)]
+        stack_key = name.removeprefix(prefix)
+        stacks = [
+            stack
+            for stack in targets
+            if stack_key != name and _has_parameter(here, stack, stack_key)
+        ]
 
-        if of.position.kind == "t5" and f".{rest}".removesuffix(".table.weight").endswith(
-            ".position"
-        ):
-            causal = (there.family, source) in _CAUSAL
-            stacks = [stack for stack in stacks if ((here.family, stack) in _CAUSAL) == causal]
+        if source_config.position.kind == "t5" and f".{stack_key}".removesuffix(
+            ".table.weight"
+        ).endswith(".position"):
+            causal = (there.family, source) in _CAUSAL_STACKS
+            stacks = [
+                stack for stack in stacks if ((here.family, stack) in _CAUSAL_STACKS) == causal
+            ]
 
-        renamed |= {f"family.{stack}.{rest}": tensor for stack in stacks}
+        renamed |= {f"family.{stack}.{stack_key}": tensor for stack in stacks}
         if not stacks:
             renamed[name] = tensor
             dropped.add(name)
@@ -370,7 +381,7 @@ def translate(
         ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     )
 
-    if of.position.kind == "t5":
+    if source_config.position.kind == "t5":
         parts = (
             [f"layers.{n}.position." for n in range(here.layers)]
             if here.position.per_layer
@@ -381,16 +392,20 @@ def translate(
         )
 
     return RemappedWeights(
-        replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped)
+        replace(source_config, family=there.family),
+        renamed,
+        _FREE_ACROSS,
+        lacking,
+        frozenset(dropped),
     )
 
 
-def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
-    part, _, inner = rest.partition(".")
-    if part != "layers" or ".cross." in rest:
-        return ".cross." not in rest
+def _has_parameter(here: ModelConfig, stack: str, stack_key: str) -> bool:
+    first_name, _, layer_key = stack_key.partition(".")
+    if first_name != "layers" or ".cross." in stack_key:
+        return ".cross." not in stack_key
     return stack != "decoder" or (
-        not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth
+        not here.share.stacks and int(layer_key.partition(".")[0]) < here.decoder_depth
     )
 
 

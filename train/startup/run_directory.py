@@ -88,12 +88,12 @@ def refuse_output(config: TrainConfig) -> None:
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
         if ".lock" in names and not trained and names <= _FILES_OF_START:
             names = set()
-        of_pipeline = [name for name in _FILES_OF_PIPELINE if (output / name).exists()]
+        pipeline_files = [name for name in _FILES_OF_PIPELINE if (output / name).exists()]
 
     # folders of the pipeline
-    if of_pipeline:
+    if pipeline_files:
         raise ConfigurationError(
-            f"output: {output} is an output of the pipeline (it has {of_pipeline[0]}): choose "
+            f"output: {output} is an output of the pipeline (it has {pipeline_files[0]}): choose "
             "another folder"
         )
 
@@ -121,13 +121,13 @@ def prepare_directory(
     """Write config.yaml, remove metrics after the checkpoint, and announce what was lost."""
     # read the files of the last start, before anything is written
     config = point.config
-    before = read_status(config.output)
-    evaluated = before.heldout if before is not None and state.step else {}
+    last_status = read_status(config.output)
+    evaluated = last_status.heldout if last_status is not None and state.step else {}
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
     # the first steps of a branch are recorded in its trunk
     first_steps = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}
     files = {name: config.output / name for name, step in first_steps.items() if state.step >= step}
-    missing = [
+    missing_files = [
         name for name, path in files.items() if not path.is_file() or not path.stat().st_size
     ]
 
@@ -137,15 +137,15 @@ def prepare_directory(
         dropped = journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_data(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
-    known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
-    journal.status("running", **known, **heldout)
+    progress = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
+    journal.status("running", **progress, **heldout)
 
     # announce what was lost
-    if before is not None and before.state == "running":
-        announce("lost", process=before.process, step=before.step)
-    if before is not None and before.step and point.saved is None:
-        announce("nothing_saved", steps=before.step)
-    for file in missing:
+    if last_status is not None and last_status.state == "running":
+        announce("lost", process=last_status.process, step=last_status.step)
+    if last_status is not None and last_status.step and point.saved is None:
+        announce("nothing_saved", steps=last_status.step)
+    for file in missing_files:
         announce("records_lost", file=file, steps=state.step)
     if problem:
         announce("tokenizer_refused", reason=problem)

@@ -14,7 +14,7 @@ from clozeline.model.heads import Heads
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import config_without_adapter
 
-_BODY = "family."
+_BODY_PREFIX = "family."
 
 
 class SharedBase:
@@ -61,7 +61,7 @@ class SharedBase:
             self.model = Model(base, rows)
             with torch.no_grad():
                 for key, parameter in self.model.family.named_parameters():
-                    parameter.copy_(weights[f"{_BODY}{key}"])
+                    parameter.copy_(weights[f"{_BODY_PREFIX}{key}"])
             complete = all(
                 key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads.")
             )
@@ -92,9 +92,10 @@ class SharedBase:
 
     def _refuse_other_body(self, run: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
         ours = {
-            f"{_BODY}{name}": parameter for name, parameter in self.model.family.named_parameters()
+            f"{_BODY_PREFIX}{name}": parameter
+            for name, parameter in self.model.family.named_parameters()
         }
-        theirs = {name: tensor for name, tensor in weights.items() if name.startswith(_BODY)}
+        theirs = {name: tensor for name, tensor in weights.items() if name.startswith(_BODY_PREFIX)}
         equal = {
             name for name in ours.keys() & theirs.keys() if torch.equal(ours[name], theirs[name])
         }

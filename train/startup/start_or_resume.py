@@ -25,13 +25,13 @@ from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.logs.journal import RunStatus
 from clozeline.train.startup.checks import decay_step
 
-_ON_HOST: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
-_ON_GPU: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
-_BF16: Final = (8, 0)
+_CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
+_GPU_VALUES: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
+_MIN_BF16_CAPABILITY: Final = (8, 0)
 """Least compute capability of a GPU that multiplies in bf16 and TF32."""
 _COMPARED_VOCABULARY: Final = 1024
 """Vocabulary size with which the shapes of two models are compared."""
-_COMPILED: Final = (7, 0)
+_MIN_COMPILE_CAPABILITY: Final = (7, 0)
 """Least compute capability for which torch.compile has a backend."""
 
 
@@ -238,11 +238,11 @@ def _refuse_changes(
 def _fits_weights(config: TrainConfig) -> bool:
     """Return whether the model has parameters of the same shapes as the run in its folder."""
     try:
-        before = read_config(config.branch_from or config.output).model
+        earlier_model = read_config(config.branch_from or config.output).model
     except ConfigurationError:  # the earlier model is not known
         return True
     size = _COMPARED_VOCABULARY
-    return parameter_shapes(before, size) == parameter_shapes(config.model, size)
+    return parameter_shapes(earlier_model, size) == parameter_shapes(config.model, size)
 
 
 def _refuse_rates(config: TrainConfig) -> None:
@@ -259,8 +259,8 @@ def _refuse_rates(config: TrainConfig) -> None:
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     """Refuse further steps if the schedule's learning rate has reached 0 before them."""
     horizon = config.schedule.options.steps
-    done = 0 if saved is None else saved.step
-    first = max(done, horizon or config.last_step) + 1
+    saved_step = 0 if saved is None else saved.step
+    first = max(saved_step, horizon or config.last_step) + 1
     if first > config.last_step or config.schedule.build(horizon)(config.last_step):
         return
     remedy = f"set schedule.steps={config.last_step}, or choose another schedule"
@@ -286,7 +286,7 @@ def fill_in_defaults(
     The values are those of the checkpoint, else the fastest that device and other keys allow.
     """
     saved_values = {} if saved is None else _read_values(saved)
-    fastest = _ON_GPU | _limits(device) if device.type == "cuda" else _ON_HOST
+    fastest = _GPU_VALUES | _unsupported_keys(device) if device.type == "cuda" else _CPU_VALUES
     for key in automatic_keys(config):
         if key in saved_values:
             config = replace(config, **{key: saved_values[key]})
@@ -294,24 +294,24 @@ def fill_in_defaults(
         try:  # the checks across keys decide, such as no bf16 at stage 0
             config = replace(config, **{key: fastest[key]})
         except ValueError:
-            config = replace(config, **{key: _ON_HOST[key]})
+            config = replace(config, **{key: _CPU_VALUES[key]})
     return config
 
 
 def automatic_keys(config: TrainConfig) -> list[str]:
     """Return the keys that say `auto`."""
-    return [key for key in _ON_HOST if getattr(config, key) == "auto"]
+    return [key for key in _CPU_VALUES if getattr(config, key) == "auto"]
 
 
 def shape_of(config: TrainConfig) -> dict[str, object]:
-    """Return the values of `compile` and `deterministic` that differ from those of a processor.
+    """Return the values of `compile` and `deterministic` that differ from the values on a CPU.
 
     A checkpoint records them next to its frozen keys.
     """
     return {
         key: getattr(config, key)
         for key in ("compile", "deterministic")
-        if getattr(config, key) != _ON_HOST[key]
+        if getattr(config, key) != _CPU_VALUES[key]
     }
 
 
@@ -319,17 +319,22 @@ def describe_defaults(
     asked: TrainConfig, config: TrainConfig, device: torch.device, saved: TrainState | None
 ) -> list[str]:
     """Return the lines on what `auto` became: chosen for a GPU, or kept on another device."""
-    chosen = automatic_keys(asked)
+    automatic = automatic_keys(asked)
     lines = []
-    values = ", ".join(f"{key}={str(getattr(config, key)).lower()}" for key in chosen)
-    before = device.type if saved is None else saved.shape.get("device", device.type)
-    if chosen and before != device.type:
-        lines.append(f"device     {device.type}, the run started on {before}: it keeps {values}")
+    values = ", ".join(f"{key}={str(getattr(config, key)).lower()}" for key in automatic)
+    saved_device = device.type if saved is None else saved.shape.get("device", device.type)
+    if automatic and saved_device != device.type:
+        lines.append(
+            f"device     {device.type}, the run started on {saved_device}: it keeps {values}"
+        )
     if device.type != "cuda":
         return lines
-    if chosen and before == device.type:
+    if automatic and saved_device == device.type:
         lines.append(f"device     {device.type}: chose {values}")
-    if config.precision == "fp32" and torch.cuda.get_device_capability(device) >= _BF16:
+    if (
+        config.precision == "fp32"
+        and torch.cuda.get_device_capability(device) >= _MIN_BF16_CAPABILITY
+    ):
         lines.append(
             "device     fp32 matrices are multiplied in TF32; NVIDIA_TF32_OVERRIDE=0 multiplies "
             "exactly, and slowly"
@@ -349,15 +354,20 @@ def set_up_kernels(config: TrainConfig, device: torch.device) -> None:
         torch.backends.cudnn.allow_tf32 = True
 
 
-def _limits(device: torch.device) -> dict[str, Any]:
+def _unsupported_keys(device: torch.device) -> dict[str, Any]:
     """Return the CPU's values of the keys that an older GPU does not support."""
     capability = torch.cuda.get_device_capability(device)
-    needs: Mapping[str, tuple[int, int]] = {"precision": _BF16, "compile": _COMPILED}
-    return {key: _ON_HOST[key] for key, least in needs.items() if capability < least}
+    needs: Mapping[str, tuple[int, int]] = {
+        "precision": _MIN_BF16_CAPABILITY,
+        "compile": _MIN_COMPILE_CAPABILITY,
+    }
+    return {key: _CPU_VALUES[key] for key, least in needs.items() if capability < least}
 
 
 def _read_values(saved: TrainState) -> dict[str, Any]:
     """Return the values of the keys in a checkpoint that may say `auto`."""
     precision = saved.frozen.get("precision")
-    known = {key: saved.shape.get(key, _ON_HOST[key]) for key in ("compile", "deterministic")}
-    return known | ({"precision": precision} if precision in ("fp32", "bf16") else {})
+    saved_values = {
+        key: saved.shape.get(key, _CPU_VALUES[key]) for key in ("compile", "deterministic")
+    }
+    return saved_values | ({"precision": precision} if precision in ("fp32", "bf16") else {})

@@ -35,7 +35,7 @@ from clozeline.train.startup.initial_weights import (
 )
 from clozeline.train.startup.start_or_resume import StartingPoint
 
-_TABLE: Final = "family.tokens.weight"
+_TOKEN_TABLE_KEY: Final = "family.tokens.weight"
 
 
 class StartingModel(NamedTuple):
@@ -261,7 +261,7 @@ def prepare_student(
 def refuse_other_teacher(
     saved: Mapping[str, object], now: Mapping[str, object], source: Path | None
 ) -> None:
-    """Refuse to resume with a teacher whose weights are not those of the checkpoint."""
+    """Refuse to resume with a teacher other than the teacher of the checkpoint, by its weights."""
     if (before := saved.get("digest")) != (after := now.get("digest")):
         source = source or Path("the stored scores")
         raise ConfigurationError(
@@ -305,7 +305,7 @@ def open_teacher(
     # tokenizer, vocabulary, positions and inputs
     refuse_other_tokenizer(opened, shards, key)
     vocab_size = shards.manifest.tokenizer.vocab_size
-    rows = len(opened.checkpoint.tensors[_TABLE])
+    rows = len(opened.checkpoint.tensors[_TOKEN_TABLE_KEY])
     if (multiple := row_multiple(rows, vocab_size)) is None:
         raise ConfigurationError(
             f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows"

@@ -89,7 +89,9 @@ def score_rows(
     rows: RowBatch,
 ) -> dict[str, float]:
     """Return the task's metrics; some tasks score all rows of a document together."""
-    grouped = next((_GROUPED[name] for name in metadata.metrics if name in _GROUPED), None)
+    grouped = next(
+        (_GROUPED_METRICS[name] for name in metadata.metrics if name in _GROUPED_METRICS), None
+    )
     if grouped is None:
         return score(metadata, answers, predicted)
     return grouped(answers, predicted, rows.fixed["document_uid"])
@@ -133,11 +135,11 @@ def parity_scores(
     first, last = (np.zeros(len(count), np.int64) for _ in range(2))
     first[number[::-1]] = predicted[::-1]
     last[number] = predicted
-    same = (first == last)[count == 2]
-    return {"accuracy": _mean(answers == predicted), "gender_parity": _mean(same)}
+    is_equal_pair = (first == last)[count == 2]
+    return {"accuracy": _mean(answers == predicted), "gender_parity": _mean(is_equal_pair)}
 
 
-_GROUPED: Final = {"exact_match": question_scores, "gender_parity": parity_scores}
+_GROUPED_METRICS: Final = {"exact_match": question_scores, "gender_parity": parity_scores}
 """Functions that compute all metrics of a task, by the metric that identifies it."""
 
 

@@ -164,9 +164,9 @@ class TaskHead(HeadTensors, ABC):
         predictions: dict[int, object] = {}
         with torch.no_grad():
             for batch in iterate_batches(rows, rank, size):
-                part = rows.take(batch)
-                of_batch = self.read(*task.forward(part), part)
-                predictions |= dict(zip(batch.tolist(), of_batch, strict=True))
+                batch_rows = rows.take(batch)
+                batch_predictions = self.read(*task.forward(batch_rows), batch_rows)
+                predictions |= dict(zip(batch.tolist(), batch_predictions, strict=True))
         return predictions
 
     def read(

@@ -16,7 +16,7 @@ from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.train.task_heads._task_head import mean
 
-_CORPUS: Final = ("bleu", "chrf")
+_CORPUS_METRICS: Final = ("bleu", "chrf")
 """Metrics over the corpus, by sacrebleu."""
 _SPLITTER: Final = Regex(Regex.Options())
 _TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
@@ -97,7 +97,7 @@ def signatures(
     """Return metric → signature of sacrebleu, which describes how it is computed."""
     by_metric = {}
     for name in metadata.metrics:
-        if name in _CORPUS:
+        if name in _CORPUS_METRICS:
             metric = _sacrebleu_metric(name, golds, language)
             metric.num_refs = max(map(len, golds))
             by_metric[name] = str(metric.get_signature())
@@ -119,7 +119,7 @@ def _metric_of(
         return mean(text.strip() in set(map(str.strip, accepted)) for text, accepted in pairs)
 
     # over the corpus, by sacrebleu
-    if name in _CORPUS:
+    if name in _CORPUS_METRICS:
         most = max(map(len, golds))
         references = [
             [gold[index] if index < len(gold) else None for gold in golds] for index in range(most)

@@ -37,9 +37,9 @@ from clozeline.train.task_heads._task_head import (
     windows_of,
 )
 
-_MOST_TOKENS: Final = 30
-"""Most tokens of an answer (arXiv 1810.04805)."""
-_LARGEST_EXPONENT: Final = 700.0
+_MAX_ANSWER_TOKENS: Final = 30
+"""Maximum number of tokens of an answer (arXiv 1810.04805)."""
+_MAX_EXPONENT: Final = 700.0
 """Larger arguments of exp would overflow."""
 
 
@@ -67,7 +67,7 @@ class FoundAnswer:
 
 
 class SpanTaskHead(TaskHead):
-    """Predicts for each window the score and the ends of its best span, and the score of none."""
+    """Predicts for each window score and ends of the best span, and the score of "no answer"."""
 
     columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
@@ -80,9 +80,9 @@ class SpanTaskHead(TaskHead):
 
         `answer_places` [B, T] is True at positions where an answer may start or end.
         """
-        ends, rows = flatten(batch.columns["answer_span"])
+        span_ends, rows = flatten(batch.columns["answer_span"])
         bounds = np.full((len(batch.ids), 2), IGNORED, np.int64)
-        bounds[rows[::2]] = ends.reshape(-1, 2)
+        bounds[rows[::2]] = span_ends.reshape(-1, 2)
         allowed = np.zeros(batch.ids.shape, np.bool_)
         positions, row = flatten(batch.columns["answer_places"])
         allowed[row, positions] = True
@@ -118,7 +118,8 @@ class SpanTaskHead(TaskHead):
     ) -> Sequence[object]:
         """Return the best answer of each window; `scores` [B, T, 2] are scores of both ends.
 
-        Of several windows with a token, an answer starts in the one with the most context.
+        Of several windows with a token, only the window with the most context may start an answer
+        at this token.
         """
         if not scores[tensors["answer_places"]].isfinite().all():
             raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
@@ -135,7 +136,7 @@ class SpanTaskHead(TaskHead):
         ends = scores[..., 1].float()
         null = torch.zeros(len(rows), dtype=torch.int64)
         answers = read_answers(
-            torch.stack((starts, ends), -1), tensors["answer_places"], null, _MOST_TOKENS
+            torch.stack((starts, ends), -1), tensors["answer_places"], null, _MAX_ANSWER_TOKENS
         )
         columns = [
             column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)
@@ -154,7 +155,7 @@ class SpanTaskHead(TaskHead):
             }
 
             if self.metadata.unanswerable:
-                limit = _LARGEST_EXPONENT
+                limit = _MAX_EXPONENT
                 difference = max(-limit, min(limit, answer.score - answer.null))
                 record |= {
                     "null_score": rounded(answer.null),
@@ -164,10 +165,10 @@ class SpanTaskHead(TaskHead):
             yield asked.rows[0], record
 
     def fields(self) -> dict[str, type]:
-        chance: dict[str, type] = (
+        unanswerable_fields: dict[str, type] = (
             {"null_score": float, "na_prob": float} if self.metadata.unanswerable else {}
         )
-        return {"answer": str, "start": int, "score": float} | chance
+        return {"answer": str, "start": int, "score": float} | unanswerable_fields
 
     def item(
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
@@ -192,17 +193,17 @@ class SpanTaskHead(TaskHead):
 
     def error(self, gold: Any, record: Record) -> float:
         """Return one minus the best F1 of an accepted answer."""
-        v2 = self.metadata.unanswerable
+        unanswerable = self.metadata.unanswerable
         return 1 - max(
-            token_f1(record["answer"], answer, unanswerable=v2) for answer in gold or [""]
+            token_f1(record["answer"], answer, unanswerable=unanswerable) for answer in gold or [""]
         )
 
     def score(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
-        """Return the scores of all questions of a set, and those of never giving an answer.
+        """Return the scores of a model on all questions of a set.
 
-        The latter only if questions may have no answer.
+        If questions may have no answer, add the scores of never giving an answer as a baseline.
         """
         asked = questions_of(rows)
         answers = [
@@ -216,8 +217,8 @@ class SpanTaskHead(TaskHead):
     def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match for the best accepted answer, means over questions from 0 to 1.
 
-        If questions may have no answer, also return them for the answerable questions: never
-        giving an answer reaches one half on SQuAD 2.0.
+        If questions may have no answer, also return both over the answerable questions alone:
+        over all questions of SQuAD 2.0, never giving an answer reaches one half.
         """
         exact, f1 = self._question_scores(asked, answers)
         metrics = {"f1": mean(f1), "exact_match": mean(exact)}
@@ -255,8 +256,8 @@ class SpanTaskHead(TaskHead):
     ) -> FoundAnswer:
         """Return the best answer over all windows of a question, as a part of its text.
 
-        If questions may have no answer, it is empty if `null` exceeds `score` by more than the
-        threshold.
+        The answer is empty if questions may have no answer, and `null` exceeds `score` by more than
+        the threshold.
         """
         windows = Answers(
             *map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True))

@@ -253,11 +253,13 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     limit = config.model.position_limit
     table = config.model.position.limit
     if limit is not None and table is not None and longest > limit:
-        taken = f" in addition to the {table - limit} of its adapter" if table > limit else ""
+        adapter_note = (
+            f" in addition to the {table - limit} of its adapter" if table > limit else ""
+        )
         raise ConfigurationError(
             f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has "
-            f"{limit} positions{taken}; set it to {longest + table - limit} or group into shorter "
-            "rows"
+            f"{limit} positions{adapter_note}; set it to {longest + table - limit} or group into "
+            "shorter rows"
         )
 
 

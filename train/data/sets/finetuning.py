@@ -17,12 +17,12 @@ _HIGHEST_RATE: Final = 3e-3
 """Highest learning rate of a narrow body."""
 _ROWS_READ: Final = 16_000
 """Rows that a fine-tuning reads, within the limits of its passes."""
-_FEWEST_PASSES: Final = 3
+_MIN_PASSES: Final = 3
 """Passes of BERT over large tasks."""
-_MOST_PASSES: Final = 16
-_FEWEST_STEPS: Final = 40
+_MAX_PASSES: Final = 16
+_MIN_STEPS: Final = 40
 """Fewer steps would leave no time for a warm-up."""
-_SEEDS: Final = ((1_000, 5), (10_000, 3))
+_SEEDS_BY_ROWS: Final = ((1_000, 5), (10_000, 3))
 """Rows up to which a result needs this many seeds; above, one is enough."""
 
 
@@ -37,8 +37,8 @@ def plan_task_steps(rows: float, global_batch: int) -> int:
     Example: 500 steps of 32 for 1,000 rows, and 649 for SST-2's 6,920 sentences, which are three
     passes.
     """
-    passes = min(max(_ROWS_READ / rows, _FEWEST_PASSES), _MOST_PASSES)
-    return max(_FEWEST_STEPS, math.ceil(passes * rows / global_batch))
+    passes = min(max(_ROWS_READ / rows, _MIN_PASSES), _MAX_PASSES)
+    return max(_MIN_STEPS, math.ceil(passes * rows / global_batch))
 
 
 def plan_learning_rate(width: int) -> float:
@@ -52,4 +52,4 @@ def plan_learning_rate(width: int) -> float:
 
 def plan_seeds(rows: float) -> int:
     """Return how many seeds a result needs: 5 for up to 1,000 rows, 3 for up to 10,000, else 1."""
-    return next((seeds for most, seeds in _SEEDS if rows <= most), 1)
+    return next((seeds for most, seeds in _SEEDS_BY_ROWS if rows <= most), 1)

@@ -56,19 +56,19 @@ def with_task_settings(
 
 
 def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
-    """Return the model with settings from its training rows, such as the scale of their numbers."""
+    """Return the model with settings from the training rows, such as the scale of the numbers."""
     heads = dict(model.heads)
 
     for name, target in model.targets.items():
         metadata = [read_task_metadata(shards.manifest) for shards in training]
-        of_head = [
+        head_sets = [
             shards
             for shards, task in zip(training, metadata, strict=True)
             if task and task.head == target
         ]
-        if of_head:
-            task_head = TASK_HEADS.create(target, read_task_metadata(of_head[0].manifest))
-            heads[name] = task_head.fit(heads[name], _read_rows(of_head))
+        if head_sets:
+            task_head = TASK_HEADS.create(target, read_task_metadata(head_sets[0].manifest))
+            heads[name] = task_head.fit(heads[name], _read_rows(head_sets))
 
     return replace(model, heads=heads) if heads != model.heads else model
 
@@ -113,7 +113,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             f"{' or '.join(ordered)}"
         )
 
-    # check each head: pairs, labels of others, its own columns, a generator
+    # check each head: pairs, labels of other heads, columns that it needs, a generator
     served = find_targets(manifest, model)
     labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
 
@@ -257,15 +257,17 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
                 "for it: name sets of an objective that serves it, or remove it"
             )
 
-        made = {field.name: field for fields in collate.fields.values() for field in fields}
+        available_fields = {
+            field.name: field for fields in collate.fields.values() for field in fields
+        }
 
         for field in reader.reads:
-            stored = made.get(field.name, field)
-            if (stored.per, stored.dtype) != (field.per, field.dtype):
+            available = available_fields.get(field.name, field)
+            if (available.per, available.dtype) != (field.per, field.dtype):
                 raise ConfigurationError(
                     f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, but "
-                    f"the role of the column makes it {stored.dtype} of each {stored.per}: take "
-                    "the fields of its Feature for `reads`"
+                    f"the role of the column makes it {available.dtype} of each {available.per}: "
+                    "take the fields of its Feature for `reads`"
                 )
 
 

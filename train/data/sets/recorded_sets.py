@@ -63,15 +63,15 @@ class RecordedSet:
 def describe_set(path: Path | str, source: Input) -> RecordedSet:
     """Return the record of a training set; `path` is the configured one."""
     manifest = source.manifest
-    stored = source.shards.manifest
+    stored_manifest = source.shards.manifest
 
     assert manifest.objective is not None, "a start refuses a set without an objective"
 
     return RecordedSet(
         path=redact_text(as_url(path) or str(local_path(path).absolute())),
-        name=stored.name,
+        name=stored_manifest.name,
         digest=source.shards.digest,
-        checksum=stored.checksum,
+        checksum=stored_manifest.checksum,
         objective=manifest.objective,
         columns=tuple(column.name for column in manifest.columns),
         tokenizer=manifest.tokenizer,
@@ -174,17 +174,17 @@ def _copy(source: Path, folder: Path) -> None:
 LEARNED: Final = 4_000_000
 """Tokens after which a small model is well below the unigram entropy; half as many for
 encoder-decoders, which read each token twice, in inputs and targets."""
-_FEWEST_STEPS: Final = 100
+_MIN_STEPS: Final = 100
 """Fewer steps would leave no time for a warm-up."""
-_PASSES: Final = {"new": 16, "fixed": 4}
+_MAX_PASSES: Final = {"new": 16, "fixed": 4}
 """Most passes over rows that are corrupted anew in each pass, and over fixed rows. Up to about 4
 passes, repeated tokens are worth as much as new ones, and after about 16 nearly nothing (arXiv
 2305.16264)."""
-_MOST_READS: Final = 2
+_MAX_READS_PER_VARIANT: Final = 2
 """Most times that reading the same stored corruption helps."""
 _MANY_BATCHES: Final = 1000
 """For more joined batches than this, only their mean matters."""
-_NEGLIGIBLE: Final = 1e-9
+_MIN_SUMMED_PROBABILITY: Final = 1e-9
 """Smallest probability that is still summed."""
 
 
@@ -211,7 +211,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     )
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
     if data.batch_tokens is None:
-        return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
+        return max(_MIN_STEPS, math.ceil(passes * rows / data.global_batch))
 
     # batches are joined until they have enough tokens: take the mean and three standard errors
     lengths = [_row_lengths(source.shards) for source in sources]
@@ -221,7 +221,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     )
     batches = passes * rows / data.global_batch
     joined += 3 * spread / math.sqrt(batches / joined)
-    return max(_FEWEST_STEPS, math.floor(batches / joined))
+    return max(_MIN_STEPS, math.floor(batches / joined))
 
 
 def expected_batches(
@@ -236,21 +236,23 @@ def expected_batches(
         >>> expected_batches(1000, 10, 40.0, 0.0)
         (3.0, 0.0)
     """
-    of_batch = rows * mean
-    of_rows = math.sqrt(rows) * deviation
-    if needed > _MANY_BATCHES * of_batch:
-        return needed / of_batch + 0.5, math.sqrt(needed / of_batch) * of_rows / of_batch
+    batch_mean = rows * mean
+    batch_deviation = math.sqrt(rows) * deviation
+    if needed > _MANY_BATCHES * batch_mean:
+        return needed / batch_mean + 0.5, math.sqrt(
+            needed / batch_mean
+        ) * batch_deviation / batch_mean
 
     # `share`: how often `number` batches have too few tokens, and a further batch is needed
     total = 1.0
     squares = 1.0
     number = 0
     share = 1.0
-    while share > _NEGLIGIBLE and number < 2 * _MANY_BATCHES:
+    while share > _MIN_SUMMED_PROBABILITY and number < 2 * _MANY_BATCHES:
         number += 1
-        missing = needed - number * of_batch
-        scale = of_rows * math.sqrt(2 * number)
-        share = 0.5 * (1 + math.erf(missing / scale)) if scale else float(missing > 0)
+        missing_tokens = needed - number * batch_mean
+        scale = batch_deviation * math.sqrt(2 * number)
+        share = 0.5 * (1 + math.erf(missing_tokens / scale)) if scale else float(missing_tokens > 0)
         total += share
         squares += (2 * number + 1) * share
 
@@ -284,10 +286,10 @@ def _row_lengths(shards: ShardSet) -> Int64:
 
 def _most_passes(source: Input) -> int:
     if not _is_random(source):
-        return _PASSES["fixed"]
+        return _MAX_PASSES["fixed"]
     if source.corruption is not None:
-        return _PASSES["new"]
-    return _MOST_READS * source.manifest.variants
+        return _MAX_PASSES["new"]
+    return _MAX_READS_PER_VARIANT * source.manifest.variants
 
 
 def _is_random(source: Input) -> bool:
@@ -323,7 +325,7 @@ def describe_rereading(
         reads = round(rows[label] / len(source.shards), 1)
         variants = source.manifest.variants
 
-        if reads > _MOST_READS and source.corruption is None and _is_random(source):
+        if reads > _MAX_READS_PER_VARIANT and source.corruption is None and _is_random(source):
             samples = [
                 parent.name for parent in source.manifest.parents if parent.role == "samples"
             ]

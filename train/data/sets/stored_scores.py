@@ -15,7 +15,7 @@ from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
 
 COLUMNS: Final = tuple(field.name for field in TEACHER)
-_KEY: Final = "teacher"
+_TEACHER_KEY: Final = "teacher"
 """Key of the manifest's `config`."""
 
 
@@ -48,16 +48,18 @@ class StoredScores:
 
     def to_config(self) -> dict[str, object]:
         """Return the `config` of a manifest."""
-        return {_KEY: to_data(self)}
+        return {_TEACHER_KEY: to_data(self)}
 
 
 def read_stored_scores(shards: ShardSet) -> StoredScores | None:
     """Return the teacher of a column set or of joined shards; None if they have no scores."""
     parts = shards.column_sets if isinstance(shards, JoinedShards) else (shards,)
     for part in parts:
-        if part.manifest.kind == "columns" and _KEY in part.manifest.config:
+        if part.manifest.kind == "columns" and _TEACHER_KEY in part.manifest.config:
             stored: StoredScores = validate(
-                StoredScores, part.manifest.config[_KEY], f"{part.path}: config.{_KEY}"
+                StoredScores,
+                part.manifest.config[_TEACHER_KEY],
+                f"{part.path}: config.{_TEACHER_KEY}",
             )
             return stored
     return None

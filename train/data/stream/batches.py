@@ -146,45 +146,45 @@ class Builder:
 
         A cell takes the next row of the set that its lane draws there.
         """
-        # part and row [lanes, positions]: the cell has row `row` of `parts[part]`; row 0 is filler
+        # [lanes, positions]: the cell has row `part_rows` of part `part_numbers`; row 0 is filler
         drawn = span.draw_sources(lanes, positions)
         parts: list[RowBatch] = []
-        part = np.zeros_like(drawn)
-        row = np.zeros_like(drawn)
+        part_numbers = np.zeros_like(drawn)
+        part_rows = np.zeros_like(drawn)
 
         for k, rounds in enumerate(self._read):
-            lane, at = np.nonzero(drawn == k)
+            lane, column = np.nonzero(drawn == k)
             if len(lane):
                 lane_rows = span.rows(k, lanes, positions)
-                # a lane that draws nothing here may be at an earlier row
+                # a lane that draws nothing from this set may be at an earlier row
                 first = int(lane_rows[:, 0].min())
-                for rows, here, row_here in rounds.find(first, lane, lane_rows[lane, at]):
-                    part[lane[here], at[here]] = len(parts)
-                    row[lane[here], at[here]] = row_here
+                for rows, here, row_here in rounds.find(first, lane, lane_rows[lane, column]):
+                    part_numbers[lane[here], column[here]] = len(parts)
+                    part_rows[lane[here], column[here]] = row_here
                     parts.append(rows)
 
         # order the cells by batch, then lane, then position
-        part, row = (
+        part_numbers, part_rows = (
             cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1)
-            for cells in (part, row)
+            for cells in (part_numbers, part_rows)
         )
 
-        # one gather from one round, else one from each round and one to put the rows in order
+        # gather once if all rows are of one round; else gather from each round, then sort the rows
         names = dict.fromkeys(name for rounds in self._read for name in rounds.source.columns)
         if len(parts) == 1:
-            return _add_empty_columns(parts[0], names).take(row)
-        cells = [np.flatnonzero(part == number) for number in range(len(parts))]
-        chosen = [
-            _add_empty_columns(rows, names).take(row[cell])
+            return _add_empty_columns(parts[0], names).take(part_rows)
+        cells = [np.flatnonzero(part_numbers == number) for number in range(len(parts))]
+        taken_rows = [
+            _add_empty_columns(rows, names).take(part_rows[cell])
             for rows, cell in zip(parts, cells, strict=True)
         ]
-        return RowBatch.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
+        return RowBatch.concatenate(taken_rows).take(np.argsort(np.concatenate(cells)))
 
     def _epochs(self, span: PhaseSpan, ends: Int64) -> list[float]:
         """Return the largest number of epochs read of any set, at each lane row of the stream."""
-        lane = np.zeros(1, np.int64)
+        first_lane = np.zeros(1, np.int64)
         read = [
-            span.rows(k, lane, ends)[0] / rounds.source.order.lane_rows
+            span.rows(k, first_lane, ends)[0] / rounds.source.order.lane_rows
             for k, rounds in enumerate(self._read)
         ]
         epochs: list[float] = np.max(read, axis=0).tolist()
@@ -240,7 +240,7 @@ class Batches:
         return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
 
     def take(self, position: int, count: int | None) -> list[Batch]:
-        """Return the global batch at `position`, of `count` lane rows; None: those of the phase.
+        """Return the global batch at `position`; `count`: lane rows, None: by phase.
 
         Unless `stop` was called since, `position` must be where the last batch ended.
         """
@@ -258,7 +258,7 @@ class Batches:
 
         Args:
             keep_rounds: keep the loaded rows if the building thread ends in time.
-            wait: wait for that thread, less than a second.
+            wait: wait for the building thread, less than a second.
         """
         self._built = iter(())
         self._build = None

@@ -333,21 +333,21 @@ class Collate:
             return self._tensors(columns, row_weight, sources)
 
         # one row per choice
-        rows, chosen = rows_of_choices(columns, self.roles)
-        counts = chosen["choices"].numpy()
-        of_rows = None if sources is None else np.repeat(sources, counts)
-        tensors = self._tensors(rows, np.ones(counts.sum(), np.float32), of_rows)
+        rows, choice_tensors = rows_of_choices(columns, self.roles)
+        counts = choice_tensors["choices"].numpy()
+        choice_sources = None if sources is None else np.repeat(sources, counts)
+        tensors = self._tensors(rows, np.ones(counts.sum(), np.float32), choice_sources)
         if "objective" in tensors:
             tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
         weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
-        chosen["row_weight"] = torch.from_numpy(weight)
+        choice_tensors["row_weight"] = torch.from_numpy(weight)
 
         # further columns have one value per example, such as its class
         lists = {name: columns.get(name, empty_rows(len(counts))) for name in self.roles}
         batch = HeadBatch(
-            self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad
+            self.roles, lists, choice_tensors, *pad_rows(lists["input_ids"], self._pad), self._pad
         )
-        return tensors | chosen | self._build_further(batch)
+        return tensors | choice_tensors | self._build_further(batch)
 
     def _tensors(
         self,
@@ -378,10 +378,12 @@ class Collate:
             tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
             tensors |= bound_tensors(document_bounds(starts, lengths))
 
-        # segments: type ids and languages [B, T]; `of` [B] is the set of each row if rules differ
-        of = None if not self._parts or sources is None else np.maximum(sources, 0)
+        # segments: type ids and languages [B, T]; `row_sets` [B]: set of each row, if rules differ
+        row_sets = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
-        restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
+        restarts = np.array([part._restart_segments for part in parts])[
+            0 if row_sets is None else row_sets
+        ]
         segments = segment_tensors(columns, lengths, ids.shape[1], restarts)
         if "position_ids" in segments:  # positions restart with documents, too
             segments["position_ids"] = torch.minimum(
@@ -404,7 +406,7 @@ class Collate:
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
 
         # labels [N] with weights, and the inputs of single heads
-        tensors.update(self._labels(columns, tensors, lengths, starts, of))
+        tensors.update(self._labels(columns, tensors, lengths, starts, row_sets))
         if "decoder_document_ids" in tensors:
             tensors.update(paired_bounds(tensors))
         if self._left:
@@ -439,17 +441,17 @@ class Collate:
         tensors: Mapping[str, Tensor],
         lengths: Int64,
         starts: Int64 | None,
-        of: Int64 | None,
+        row_sets: Int64 | None,
     ) -> dict[str, Tensor]:
-        """Return labels and decoder inputs; `of` [B] is the set of each row if rules differ."""
-        # encoder-decoders: labels are those of the decoder
+        """Return labels and decoder inputs; `row_sets` [B]: set of each row, if rules differ."""
+        # for an encoder-decoder, return the labels of the decoder
         ids = tensors["input_ids"].numpy()
 
         if self.architecture == "encoder_decoder":
             begin = (
                 self._decoder_start
-                if of is None
-                else np.array([part._decoder_start for part in self._parts])[of]
+                if row_sets is None
+                else np.array([part._decoder_start for part in self._parts])[row_sets]
             )
             if self._copied:
                 tags = build_tag_labels(columns, ids.shape[1]) if "tags" in columns else {}
@@ -461,7 +463,7 @@ class Collate:
         # one rule for all rows
         prefix = scalar_column(columns["prefix_length"]) if "prefix_length" in columns else None
 
-        if of is None:
+        if row_sets is None:
             if "tags" in columns:
                 return build_tag_labels(columns, ids.shape[1])
             if "label_positions" in columns:
@@ -473,12 +475,12 @@ class Collate:
             )
 
         # several rules: build the labels of each, then sort all by position
-        following = np.array([part.predicts_next for part in self._parts])[of]
+        following = np.array([part.predicts_next for part in self._parts])[row_sets]
         if self.architecture == "encoder":
             prefix = None  # the prefix of an attention mode does not limit the labels
         parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
-            previous = np.array([part._previous for part in self._parts])[of]
+            previous = np.array([part._previous for part in self._parts])[row_sets]
             parts.append(build_labels(columns, ids.shape[1], previous))
 
         if "tags" in columns:

@@ -1,4 +1,4 @@
-"""Build the tensors of columns whose role alone decides them: a value per row, label, or token."""
+"""Build the tensors of columns from their declared roles: one value per row, label or token."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -17,7 +17,7 @@ from clozeline.train.data.stream.padding import flatten, pad_rows, part_numbers,
 
 
 def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -> dict[str, Tensor]:
-    """Return the tensors of a column that `Role.fields` declares.
+    """Return the tensors that `Role.fields` declares for a column.
 
     A row, a label or a token without a value gets the filler of the field.
     """
@@ -26,26 +26,26 @@ def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -
     if role.use == "ids":
         ids, lengths = pad_rows(column, batch.pad)
         return {field.name: torch.from_numpy(ids), fields[-1].name: torch.from_numpy(lengths)}
-    build = _part_numbers if role.use == "start" else _BUILDERS[field.per]
+    build = _build_segment_indices if role.use == "start" else _BUILDERS[field.per]
     return {field.name: torch.from_numpy(build(field, role, column, batch))}
 
 
-def _one_a_row(
+def _build_row_values(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
     return scalar_column(column, field.filler, field.dtype)
 
 
-def _several_a_row(
+def _build_padded_lists(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
     return pad_rows(column, field.filler, field.dtype)[0]
 
 
-def _entries(
+def _build_entry_values(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    """Return one value for each entry of a column; positions become indices into the batch."""
+    """Return one value for each entry of a column; positions become indices into [B * T]."""
     if role.use != "position":
         return column.values.astype(field.dtype)
     positions, rows = flatten(column)
@@ -53,7 +53,7 @@ def _entries(
     return rows * width + positions + (_left_padding(batch)[rows] if field.below == "tokens" else 0)
 
 
-def _of_tokens(
+def _build_token_values(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
     """Return a value for each token [B, T]."""
@@ -62,12 +62,12 @@ def _of_tokens(
     return _move_right(matrix, batch)
 
 
-def _of_labels(
+def _build_label_values(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
     """Return a value for each label [N], in the order of `label_index`.
 
-    Labels of other objectives get the filler.
+    Labels in rows without values, such as rows of another objective, get the filler.
     """
     # compare the numbers of values and labels in each row
     values = column.values.astype(field.dtype)
@@ -77,11 +77,11 @@ def _of_labels(
         else np.zeros(0, np.int64)
     )
 
-    text = batch.tensors.get("decoder_input_ids", batch.tensors["input_ids"])
-    rows_of_labels = index // text.shape[1]
+    labeled_ids = batch.tensors.get("decoder_input_ids", batch.tensors["input_ids"])
+    rows_of_labels = index // labeled_ids.shape[1]
     counts = np.bincount(rows_of_labels, minlength=len(column))
-    stored = column.lengths > 0
-    if (wrong := np.flatnonzero(stored & (counts != column.lengths))).size:
+    has_values = column.lengths > 0
+    if (wrong := np.flatnonzero(has_values & (counts != column.lengths))).size:
         row = int(wrong[0])
         raise IntegrityError(
             f"{field.name}: expected a value for each of the {counts[row]} labels of a row, got "
@@ -93,18 +93,18 @@ def _of_labels(
         positions, rows = flatten(batch.columns[role.of])
         values = values[np.lexsort((positions, rows))]
 
-    of_labels = np.full(len(index), field.filler, field.dtype)
-    of_labels[stored[rows_of_labels]] = values
-    return of_labels
+    label_values = np.full(len(index), field.filler, field.dtype)
+    label_values[has_values[rows_of_labels]] = values
+    return label_values
 
 
-def _part_numbers(
+def _build_segment_indices(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    """Return the index of the part of each token of the column `of`."""
+    """Return the segment index of each token in the column that the role refers to (`role.of`)."""
     lengths = batch.columns[role.of].lengths
-    numbers = part_numbers(column, lengths, max(1, int(lengths.max())))
-    return _move_right(numbers, batch) if field.per == "token" else numbers
+    indices = part_numbers(column, lengths, max(1, int(lengths.max())))
+    return _move_right(indices, batch) if field.per == "token" else indices
 
 
 def _left_padding(batch: HeadBatch) -> Int64:
@@ -123,9 +123,9 @@ def _move_right(matrix: NDArray[np.generic], batch: HeadBatch) -> NDArray[np.gen
 _BUILDERS: Final[
     Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[np.generic]]]
 ] = {
-    "row": _one_a_row,
-    "segment": _several_a_row,
-    "entry": _entries,
-    "token": _of_tokens,
-    "label": _of_labels,
+    "row": _build_row_values,
+    "segment": _build_padded_lists,
+    "entry": _build_entry_values,
+    "token": _build_token_values,
+    "label": _build_label_values,
 }

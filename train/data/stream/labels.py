@@ -33,7 +33,7 @@ from clozeline.train.data.stream.padding import (
 
 _STARTS: Final = "target_document_starts"
 
-_DENSE: Final = frozenset(
+_DENSE_TENSORS: Final = frozenset(
     {
         *(
             "input_ids",
@@ -125,13 +125,13 @@ def build_next_token_labels(
             "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
         }
 
-    # valid [B, T]: the tokens that are labels
+    # mask [B, T] of the tokens that are labels
     columns = np.arange(width)
     first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
-    valid = (columns >= first[:, None]) & (columns < lengths[:, None])
+    is_label = (columns >= first[:, None]) & (columns < lengths[:, None])
     if starts is not None:
-        valid &= starts == 0
-    index = np.flatnonzero(valid)
+        is_label &= starts == 0
+    index = np.flatnonzero(is_label)
     return {
         "label_index": torch.from_numpy(index - 1),
         "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
@@ -220,7 +220,7 @@ def build_target_rows(
     targets, lengths = pad_rows(columns["target_ids"], pad)
     shape = targets.shape
     in_order = np.arange(targets.shape[1])
-    valid = in_order < lengths[:, None]
+    is_token = in_order < lengths[:, None]
     inputs = np.empty_like(targets)
     if np.any(np.equal(begin, TARGET_END)):
         last = targets[np.arange(len(targets)), np.maximum(lengths - 1, 0)]
@@ -249,11 +249,11 @@ def build_target_rows(
         positions = _align_with_source(inputs, columns, tensors, positions)
 
     # pad, and collect the labels
-    inputs[~valid] = pad
-    index = np.flatnonzero(valid)
+    inputs[~is_token] = pad
+    index = np.flatnonzero(is_token)
     decoder = _decoder_tensors(inputs, lengths, index, targets.reshape(-1)[index])
     if positions is not None:
-        decoder["decoder_position_ids"] = torch.from_numpy(np.where(valid, positions, 0))
+        decoder["decoder_position_ids"] = torch.from_numpy(np.where(is_token, positions, 0))
     if documents is not None:
         decoder["decoder_document_ids"] = torch.from_numpy(documents)
     return decoder
@@ -379,7 +379,9 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
     """
     # refuse tensors that the model would ignore
     paired = "decoder_input_ids" in tensors
-    if unread := sorted(tensors.keys() - _DENSE - (_DENSE_TARGETS if paired else _DENSE_DOCUMENTS)):
+    if unread := sorted(
+        tensors.keys() - _DENSE_TENSORS - (_DENSE_TARGETS if paired else _DENSE_DOCUMENTS)
+    ):
         raise ConfigurationError(
             f"dense_labels: rows with {', '.join(unread)}: a Hugging Face model has no input for "
             "that and would learn another objective; use a model of Clozeline, or drop these "

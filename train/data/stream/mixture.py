@@ -145,7 +145,7 @@ class Phase(Generic[SourceT]):
     until_samples: int | None = None
     """position of the stream at which the phase ends; None for the last phase, which never ends"""
     global_batch: int | None = None
-    """rows of a step; None: those of the stream"""
+    """rows of a step; None: as many as in other steps of the stream"""
 
     def mixture(self, period: int = PERIOD) -> SourceMixture:
         """Return the mixture of the phase; weights (1, 1) and (2, 2) give the same mixture."""
@@ -171,9 +171,9 @@ class PhaseSpan:
 
     def index_of(self, key: SourceKey) -> int | None:
         """Return the index of the source that is this set or a copy of it, or None."""
-        known = [source.content for source in self.sources]
-        if key.content in known:
-            return known.index(key.content)
+        contents = [source.content for source in self.sources]
+        if key.content in contents:
+            return contents.index(key.content)
         return next(
             (k for k, counter in enumerate(self.counters) if key.content in counter.sets), None
         )
@@ -188,8 +188,8 @@ class PhaseSpan:
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
         """Return the next lane row of source k for each lane and position, [lanes, positions]."""
         lane = lanes[:, None]
-        before = self.base[k][lane] - self.mixture.count_drawn(k, lane)
-        rows: Int64 = before + self.mixture.count_drawn(k, positions - self.start + lane)
+        first_row = self.base[k][lane] - self.mixture.count_drawn(k, lane)
+        rows: Int64 = first_row + self.mixture.count_drawn(k, positions - self.start + lane)
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:

@@ -199,22 +199,26 @@ class BlockOrder:
         Only the last block may be the rest.
         """
         keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
-        full = len(blocks) - (blocks[-1] == self.blocks)
+        full_count = len(blocks) - (blocks[-1] == self.blocks)
         return [
-            *row_permutations(self.block_rows, keys[:full]),
-            *row_permutations(self.rest, keys[full:]),
+            *row_permutations(self.block_rows, keys[:full_count]),
+            *row_permutations(self.rest, keys[full_count:]),
         ]
 
     def round_at(self, position: int, limit: int | None = None) -> ReadingRound:
         """Return the round of a position, or its part of at most `limit` lane rows."""
         epoch, q = divmod(position, self.lane_rows)
         number = min(q // self.block_rows, self.rounds)
-        before = number * self.block_rows
-        length = self.block_rows if number < self.rounds else self.lane_rows - before
+        round_start = number * self.block_rows
+        length = self.block_rows if number < self.rounds else self.lane_rows - round_start
         limit = limit or length
-        skip = (q - before) // limit * limit
+        skip = (q - round_start) // limit * limit
         return ReadingRound(
-            epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip
+            epoch,
+            number,
+            epoch * self.lane_rows + round_start + skip,
+            min(limit, length - skip),
+            skip,
         )
 
     def loads(self, round_: ReadingRound, first: int, last: int) -> Iterator[Load]:

@@ -208,7 +208,7 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         >>> moved["left_padding"].tolist()
         [0, 1]
     """
-    # [CLS], the last token of each row, has its own segment type
+    # [CLS], the last token of each row, has a separate segment type
     rows, width = tensors["input_ids"].shape
     lengths = tensors["lengths"].numpy()
     types = (
@@ -220,7 +220,7 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
 
-    # rotate each row to the right by its padding
+    # rotate each row to the right by the number of padding tokens
     padding = width - lengths
     source = (np.arange(width) - padding[:, None]) % width
     for name in [name for name, tensor in moved.items() if tensor.dim() > 1]:
@@ -232,7 +232,7 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         index = tensors["label_index"]
         moved["label_index"] = index + moved["left_padding"][index // width]
 
-    if "document_ids" in tensors:  # position ids of padding continue those of the last document
+    if "document_ids" in tensors:  # in padding, the position ids of the last document continue
         bounds = document_bounds(
             (moved["position_ids"].numpy() == 0).astype(np.int64), np.full(rows, width)
         )

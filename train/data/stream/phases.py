@@ -204,16 +204,16 @@ def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[In
     phases = []
 
     for phase in data.all_phases.values():
-        named = list(zip(phase.sets, phase.columns, strict=True))
+        set_keys = list(zip(phase.sets, phase.columns, strict=True))
         # open each set once, with its column sets
-        for path, columns in named:
+        for path, columns in set_keys:
             if (path, columns) not in opened:
                 options: dict[str, Any] = {"options": data.store, "check_files": check_files}
                 shards = open_shards(path, **options)
                 parts = [open_shards(column_set, **options) for column_set in columns]
                 opened[path, columns] = JoinedShards(shards, parts) if parts else shards
 
-        sets = tuple(opened[entry] for entry in named)
+        sets = tuple(opened[entry] for entry in set_keys)
 
         # a batch size equal to the run's is not recorded: naming it does not change the phase
         batch = None if phase.global_batch == data.global_batch else phase.global_batch

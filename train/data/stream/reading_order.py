@@ -100,8 +100,8 @@ class ReadingOrder:
         """
         span = self.timeline.at(position, count)
         if not self._numbers.keys() >= set(span.sources):
-            named = zip(span.sources, self.names(span), strict=True)
-            absent = [name for key, name in named if key not in self.keys]
+            named_sources = zip(span.sources, self.names(span), strict=True)
+            absent = [name for key, name in named_sources if key not in self.keys]
             raise ConfigurationError(
                 f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, "
                 "which the configuration no longer names"
@@ -135,10 +135,10 @@ class ReadingOrder:
     def row_reads(self, position: int, count: int) -> list[RowRead]:
         """Return the rows of a global batch in order, with epochs."""
         sources, rows = (cells.ravel().tolist() for cells in self.cells(position, count))
-        stored = self.origins(position, count)[:, 1:].tolist()
+        block_rows = self.origins(position, count)[:, 1:].tolist()
         row_reads = []
         for index, (source, row, (block, number)) in enumerate(
-            zip(sources, rows, stored, strict=True)
+            zip(sources, rows, block_rows, strict=True)
         ):
             epoch = row // self.orders[source].lane_rows
             at = None if block < 0 else (block, number)

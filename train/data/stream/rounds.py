@@ -129,20 +129,20 @@ class Source:
             return None
         rows = readable[0] if len(readable) == 1 else RowBatch.concatenate(readable)
 
-        # row: 1 + the row in each slot, 0 if skipped; numbers: index of each row in the logical
-        # block
-        present = np.repeat(
+        # `slot_rows`: 1 + the row in each slot, 0 if skipped; `numbers`: the index of each row in
+        # the logical block
+        is_present = np.repeat(
             [part is not None for part in parts], [piece.stop - piece.start for piece in pieces]
         )
-        row = np.where(present, np.cumsum(present), 0)[order]
-        numbers = np.flatnonzero(present)
+        slot_rows = np.where(is_present, np.cumsum(is_present), 0)[order]
+        numbers = np.flatnonzero(is_present)
 
         # drop the rows of other lanes before corrupting
-        taken = row[row > 0] - 1
-        if len(taken) < len(rows):
-            rows = rows.take(taken)
-            numbers = numbers[taken]
-            row[row > 0] = np.arange(1, len(taken) + 1)
+        own_rows = slot_rows[slot_rows > 0] - 1
+        if len(own_rows) < len(rows):
+            rows = rows.take(own_rows)
+            numbers = numbers[own_rows]
+            slot_rows[slot_rows > 0] = np.arange(1, len(own_rows) + 1)
 
         # corrupt; a row that the objective skips has weight 0
         weight = np.ones(len(rows), np.float32)
@@ -156,7 +156,9 @@ class Source:
         stored, stored_row = self.blocks.locate(load.block, numbers)
         origin = np.stack((np.full(len(rows), self.number), stored, stored_row), axis=1)
         columns = {name: rows.columns[name] for name in self.columns}
-        return LoadedBlock(load.slots, row, RowBatch({"weight": weight, "origin": origin}, columns))
+        return LoadedBlock(
+            load.slots, slot_rows, RowBatch({"weight": weight, "origin": origin}, columns)
+        )
 
     def _read(self, piece: Piece) -> RowBatch | None:
         """Return the rows of a piece; None for a skipped block."""
@@ -211,7 +213,7 @@ class _LoadingRound:
 class Rounds:
     """The rows of one set by lane row, loaded some rounds ahead of the last request.
 
-    Lane rows from `end` on are filler (a finite pass); None: the set is endless.
+    Lane rows from `end` on are filler (a finite pass); `end` None: the set is endless.
     """
 
     def __init__(
@@ -236,8 +238,8 @@ class Rounds:
             for each round with some of the cells: its rows, the indices of these cells, and the row
             in each of them.
         """
-        past = [s for s, item in self._pending.items() if s + item.round_.length <= first]
-        for start in past:
+        past_starts = [s for s, item in self._pending.items() if s + item.round_.length <= first]
+        for start in past_starts:
             del self._pending[start]
         stop = int(row.max()) + 1 if self._end is None else min(int(row.max()) + 1, self._end)
         while first < stop:
@@ -276,10 +278,10 @@ class Rounds:
 
         # start the rounds ahead
         for _ in range(self._ahead):
-            after = round_.start + round_.length
-            if self._end is not None and after >= self._end:
+            next_start = round_.start + round_.length
+            if self._end is not None and next_start >= self._end:
                 break
-            round_ = self._round(after)
+            round_ = self._round(next_start)
             self._begin(round_)
 
         # wait for the blocks of this round, and join them
@@ -309,8 +311,8 @@ class Rounds:
                 group = loads[start : start + _ORDERS_AT_ONCE]
                 orders = order.row_orders(round_.epoch, [load.block for load in group])
                 for load, rows in zip(group, orders, strict=True):
-                    of_load = rows[load.rows].copy()  # a view would hold the orders of the group
-                    item.loads.append(self._threads.submit(self.source.load, load, of_load))
+                    row_order = rows[load.rows].copy()  # a view would hold the orders of the group
+                    item.loads.append(self._threads.submit(self.source.load, load, row_order))
             self._pending[round_.start] = item
             # another thread may have called `close` before these loads were recorded
             self._check_open()
@@ -335,10 +337,10 @@ class Rounds:
         # cells [lanes x lane rows]: the index in the joined rows
         first, last = self.source.lanes
         cells = np.zeros((last - first) * item.round_.length, np.int64)
-        before = 0
+        joined_count = 0
         for block in blocks:
-            cells[block.slots] = block.row + before * (block.row > 0)
-            before += len(block.rows)
+            cells[block.slots] = block.row + joined_count * (block.row > 0)
+            joined_count += len(block.rows)
 
         rows = RowBatch.concatenate([filler, *(block.rows for block in blocks)])
         return LoadedRound(rows, cells.reshape(last - first, -1))

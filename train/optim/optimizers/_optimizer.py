@@ -169,7 +169,7 @@ def map_matrices(
             computed = function(stack)
             results.update(zip(some, computed.view(len(some), -1).unbind(), strict=True))
 
-    # take this rank's slices, and send the others to their ranks
+    # take this rank's slices, and send each other slice to the rank that holds it
     mapped = {
         (s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me
     }

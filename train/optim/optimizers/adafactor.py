@@ -22,7 +22,7 @@ from clozeline.train.optim.weights.flat_buffers import Segment
 
 _BETA2_DECAY: Final = -0.8
 """Step t decays second moments by 1 - t ** this."""
-_LEAST_SIZE: Final = 1e-3
+_MIN_PARAMETER_RMS: Final = 1e-3
 """Minimum root mean square of a parameter."""
 
 
@@ -91,7 +91,9 @@ class _Adafactor(WholeParameterOptimizer):
         means = self.layout.whole_sums(flats, squares) / self.layout.whole_sizes(flats)[:, None]
         sizes, strengths = means.sqrt_().unbind(1)
         rates = (
-            sizes.clamp(min=_LEAST_SIZE) * min(group["lr"], step**-0.5) / strengths.clamp(min=1.0)
+            sizes.clamp(min=_MIN_PARAMETER_RMS)
+            * min(group["lr"], step**-0.5)
+            / strengths.clamp(min=1.0)
         )
 
         # decay and update
@@ -189,7 +191,7 @@ class _Rows:
             of_columns.view(-1, self.columns).index_add_(0, self.matrix_of_row, squares.double())
 
     def moments(self, rows: Tensor, columns: Tensor, eps: float) -> Tensor:
-        """Return second moments of each element from those of entire rows and columns."""
+        """Return second moments of elements from the moments of entire rows and columns."""
         means = (
             rows.view(-1, self.segment.shape[-2])
             .mean(1, dtype=torch.float64)

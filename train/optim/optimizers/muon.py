@@ -21,7 +21,7 @@ from clozeline.train.optim.optimizers._optimizer import (
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
 _ITERATIONS: Final = 5
-_SMALLEST: Final = 1e-7
+_MIN_DIVISOR: Final = 1e-7
 """Minimum norm by which a matrix is divided."""
 _BETAS: Final = (0.9, 0.95)
 """AdamW's decay of the first and second moment."""
@@ -138,7 +138,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     high = matrices.size(1) > matrices.size(2)
     x = matrices.mT if high else matrices
     norms = (
-        square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_SMALLEST)
+        square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_MIN_DIVISOR)
     )
     x = x / norms[:, None, None]
     for _ in range(_ITERATIONS):

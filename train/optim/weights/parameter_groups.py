@@ -12,7 +12,7 @@ from clozeline.model.parameters.sharding import full_shape
 LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 """Start of the name of a layer's parameter."""
 
-_TABLES: Final = (".segments", ".rows")
+_TABLE_ENDINGS: Final = (".segments", ".rows")
 """Name endings of tables outside `nn.Embedding`: XLNet's segment types, rows of adapters."""
 
 
@@ -72,7 +72,7 @@ def parameter_groups(
         if dimensions == 0:
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
-            table = id(parameter) in tables or name.endswith(_TABLES)
+            table = id(parameter) in tables or name.endswith(_TABLE_ENDINGS)
             matrix = separate_matrices and dimensions == 2 and LAYER.match(name) and not table
             label = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
             depth = depths[name] if by_depth else 0
