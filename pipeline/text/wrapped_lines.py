@@ -1,7 +1,7 @@
 """Find hard-wrapped paragraphs: lines that were broken because the next word did not fit.
 
 Licenses, manuals, mails, RFCs and books have such paragraphs; rules about lines would judge
-fragments of their sentences. In code, lists, tables, verse and menus, line ends have a meaning and stay.
+fragments of their sentences. In code, lists, tables, verse and menus, line ends mean something.
 """
 
 import re

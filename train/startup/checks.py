@@ -122,9 +122,9 @@ def check_exits(config: TrainConfig) -> None:
         model.init_from is None or model.adapter is not None or len(model.heads) > 1
     ):
         raise ConfigurationError(
-            f"model.heads.{frozen_body_heads[0]}.exits: after trains classifiers on a frozen body and "
-            "head: set model.init_from to a run that was fine-tuned with only this head, without "
-            "model.adapter; or set it to joint"
+            f"model.heads.{frozen_body_heads[0]}.exits: after trains classifiers on a frozen body "
+            "and head: set model.init_from to a run that was fine-tuned with only this head, "
+            "without model.adapter; or set it to joint"
         )
 
 
