@@ -20,14 +20,19 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 from clozeline.configuration.config import validate
 from clozeline.configuration.described_keys import DescribedKey, describe, find_annotation
 from clozeline.configuration.named_algorithms import allow_words
-from clozeline.configuration.overrides import alternatives, fields_of, override, parse_word
+from clozeline.configuration.overrides import (
+    COMMAND_LINE,
+    alternatives,
+    fields_of,
+    override,
+    parse_word,
+)
 from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
 Options = TypeVar("Options")
 
-_ORIGIN: Final = "command line"
 _KEY: Final = re.compile(r"[A-Za-z_][\w.-]*=")
 """Start of a word that sets a key; `a b=c` and `x/y=z/` are texts and paths."""
 _HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
@@ -115,12 +120,12 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     settings = [word for word in settings if word.partition("=")[0] not in items]
 
     allow_words(schema, known)
-    data |= override(schema, {}, settings, _ORIGIN) | items
+    data |= override(schema, {}, settings, COMMAND_LINE) | items
     for key, value in language.place(texts, data).items():
         data[key] = [*items.get(key, ()), *value] if isinstance(value, list) else value
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
         language.require_all(data)
-    options: Options = validate(schema, data, _ORIGIN)
+    options: Options = validate(schema, data, COMMAND_LINE)
     return options
 
 
@@ -227,23 +232,27 @@ class _Language:
         """Return the settings among the words, as `key=value`, and the positional words."""
         settings: list[str] = []
         texts: list[str] = []
-        known = {*self.fields}
-        for schema in self.other_schemas(words):
-            known |= fields_of(schema).keys()
         rest = iter(words)
+
         for word in rest:
             if word == "--":
                 texts += rest
             elif word.startswith("--") and " " not in word.partition("=")[0]:
                 settings.append(self._setting_of_option(word, rest))
             elif _KEY.match(word) is None or (
-                _root(word) not in known and self._takes_text(len(texts))
+                self._takes_text(len(texts)) and not self._is_known(_root(word), words)
             ):
                 texts.append(word)
             else:
                 settings.append(word)
 
         return settings, texts
+
+    def _is_known(self, key: str, words: Sequence[str]) -> bool:
+        """Return whether the command, or the program behind it, reads a key."""
+        return key in self.fields or any(
+            key in fields_of(schema) for schema in self.other_schemas(words)
+        )
 
     def _takes_text(self, index: int) -> bool:
         """Return whether the next positional word is any text, such as one with an equals sign."""

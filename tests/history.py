@@ -8,13 +8,13 @@ not checked. Of a shallow clone, the commits that are there are checked.
 """
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tests.registries import ROOT
+from tests.touched import read_git
 
 LONGEST_SUBJECT: Final = 72
 """Characters: what `git log --oneline` shows on a narrow screen."""
@@ -56,18 +56,14 @@ def find_mistakes(message: str) -> Iterator[str]:
 def list_commits() -> list[Commit]:
     """Return the commits since this file was added, oldest first; none outside of a repository."""
     path = "tests/history.py"
-    added = read_git("log", "--diff-filter=A", "--format=%H", "--", path).split()
+    added = read_git(ROOT, "log", "--diff-filter=A", "--format=%H", "--", path).split()
     if not added:
         return []
-    log = read_git("log", "--no-merges", "--reverse", "--format=%H%n%B%x00", f"{added[-1]}..HEAD")
+    log = read_git(
+        ROOT, "log", "--no-merges", "--reverse", "--format=%H%n%B%x00", f"{added[-1]}..HEAD"
+    )
     entries = (entry.strip().partition("\n") for entry in log.split("\0"))
     return [Commit(name, message) for name, _, message in entries if name]
-
-
-def read_git(*arguments: str) -> str:
-    """Return what a command of git prints, or nothing where it fails."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else ""
 
 
 def main() -> int:

@@ -57,7 +57,8 @@ def importers(tree: Path) -> dict[str, list[str]]:
     """Return for each module the tracked and new Python files of a tree that import it."""
     found = defaultdict(list)
 
-    for name in _git(tree, "ls-files", "--cached", "--others", "--exclude-standard", "*.py"):
+    listed = read_git(tree, "ls-files", "--cached", "--others", "--exclude-standard", "*.py")
+    for name in listed.splitlines():
         if (tree / name).is_file():
             for module in sorted(set(imports_of((tree / name).read_text(encoding="utf-8")))):
                 found[module].append(name)
@@ -123,23 +124,24 @@ def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
         else:  # a recipe, a page, a table: the tests that name it, or its folder
             words = [name, str(Path(name).parent)] if "/" in name else [name]
             for rank, word in enumerate(words):
-                add(rank, _git(tree, "grep", "-lF", word, "--", "tests"))
+                add(rank, read_git(tree, "grep", "-lF", word, "--", "tests").splitlines())
 
     return sorted(ranked, key=lambda test: (ranked[test], test))
 
 
 def uncommitted(tree: Path) -> list[str]:
     """Return the files that differ from the last commit, and the new ones."""
-    return _git(tree, "diff", "--name-only", "HEAD") + _git(
-        tree, "ls-files", "--others", "--exclude-standard"
-    )
+    changed = read_git(tree, "diff", "--name-only", "HEAD")
+    new = read_git(tree, "ls-files", "--others", "--exclude-standard")
+    return [*changed.splitlines(), *new.splitlines()]
 
 
-def _git(tree: Path, *arguments: str) -> list[str]:
+def read_git(tree: Path, *arguments: str) -> str:
+    """Return what a command of git prints; nothing where it fails."""
     done = subprocess.run(
         ["git", *arguments], cwd=tree, capture_output=True, text=True, check=False
     )
-    return done.stdout.splitlines()
+    return done.stdout
 
 
 class Deadline:

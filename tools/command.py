@@ -10,15 +10,12 @@ from pydantic import BeforeValidator, Field
 
 from clozeline.command import run_command, stopping_at_signals
 from clozeline.command_line import asks_for_help, print_help, read_words
-from clozeline.configuration.config import HOME_EXPANDED, validate
-from clozeline.configuration.named_algorithms import allow_words
-from clozeline.configuration.overrides import override
+from clozeline.configuration.config import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
 Options = TypeVar("Options")
 
-_ORIGIN: Final = "command line"
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -51,17 +48,6 @@ Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 ByteCount: TypeAlias = Annotated[int, BeforeValidator(byte_count)]
 """A number of bytes, also as 5GB or 200MB."""
-
-
-def settings_of(schema: type[Options], words: Sequence[str]) -> Options:
-    """Return the settings that `key=value` words give.
-
-    Raises:
-        ConfigurationError: for a wrong key or value.
-    """
-    allow_words(schema, words)
-    settings: Options = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
-    return settings
 
 
 def run_tool(

@@ -77,15 +77,14 @@ def main(arguments: Sequence[str]) -> int:
     rank = local = "0"
 
     try:
-        if not asks_for_help(arguments):
-            describe_environment()  # what a launcher set in part is told at once, by each process
-            rank = os.environ["RANK"]
-            local = os.environ["LOCAL_RANK"]
-        # parse
         if asks_for_help(arguments):
             if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
                 _print_help(arguments)
             return 0
+
+        describe_environment()  # what a launcher set in part is told at once, by each process
+        rank = os.environ["RANK"]
+        local = os.environ["LOCAL_RANK"]
         options = read_words(TrainOptions, arguments)
         if options.config is None:
             raise ConfigurationError("--config is missing; see --help")
@@ -94,7 +93,6 @@ def main(arguments: Sequence[str]) -> int:
         from clozeline.train.configuration.config import TrainConfig
 
         config = load_config(TrainConfig, path, options.words, is_users=True)
-        # run
         if options.dry_run:
             from clozeline.train.startup.announcements import dry_run
 

@@ -29,6 +29,7 @@ from clozeline import HOME
 from clozeline.configuration.described_keys import describe
 from clozeline.configuration.named_algorithms import allow_named, allow_words
 from clozeline.configuration.overrides import (
+    COMMAND_LINE,
     below,
     dump_yaml,
     merge,
@@ -283,7 +284,7 @@ def load_config(
         # without overrides, a reference in the file may lead nowhere
         with suppress(ConfigurationError):
             in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
-        lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
+        lines = [f"{path if line in in_file else COMMAND_LINE}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
 
     return cast(T, value)
@@ -294,10 +295,21 @@ def load_keys(schema: type[T], data: Mapping[str, object], overrides: Sequence[s
 
     This is `load_config` without a file.
     """
-    allow_words(schema, overrides)
-    resolved = override(schema, data, overrides, "command line")
+    resolved = apply_words(schema, data, overrides)
     remember(resolved)
-    return cast(T, validate(schema, resolved, "command line"))
+    return cast(T, validate(schema, resolved, COMMAND_LINE))
+
+
+def apply_words(
+    schema: Any, data: Mapping[str, object], overrides: Sequence[str]
+) -> dict[str, Any]:
+    """Return data with `a.b=value` words of the user applied, not yet validated.
+
+    The words allow the import of the algorithms that they name.
+    """
+    allow_words(schema, overrides)
+    changed: dict[str, Any] = override(schema, data, overrides, COMMAND_LINE)
+    return changed
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:

@@ -86,7 +86,7 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
 def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
     """Return the classes of a module's source by their qualified names.
 
-    None if it has no source.
+    A module without source has none.
     """
     try:
         tree = ast.parse(inspect.getsource(module))

@@ -33,6 +33,8 @@ _ACCEPTED_TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:float": {float},
 }
 """For each tag of an unquoted word: types of the keys that accept a value with this tag."""
+COMMAND_LINE: Final = "command line"
+"""Source of `key=value` words, in messages."""
 _SCALARS: Final = (str, int, float, bool, Path, NoneType)
 _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
@@ -180,7 +182,7 @@ def override(
         except OmegaConfBaseException as error:
             if overrides:
                 override(schema, data, [], where)  # raises if the file alone has the error
-            origin = "command line" if overrides else where
+            origin = COMMAND_LINE if overrides else where
             raise ConfigurationError(f"{origin}: {error}") from error
     except RecursionError:
         raise ConfigurationError(f"{where}: it is nested too deeply") from None

@@ -35,7 +35,7 @@ from clozeline.files import publish_json
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.finetuning_plan import (
     FinetuningPlan,
@@ -80,7 +80,7 @@ class FinetuneOptions:
         default_factory=dict
     )
     """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
-    seeds: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    seeds: Positive | Literal["auto"] = "auto"
     """number of runs, with the seeds 0, 1, ...; can be increased later. auto: 5 up to 1,000
     training rows, 3 up to 10,000, then 1. The recipe's `steps` and `optimizer.learning_rate` are
     auto, too: by the rows, and by the width of BODY; a number that you give wins"""
@@ -262,7 +262,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 def frame_overrides(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
     """Return the overrides for rows of the body's architecture.
 
-    None if the recipe or the `given` words choose a frame.
+    There are none if the recipe or the `given` words choose a frame.
     """
     if any(word.startswith("tasks.frame=") for word in given):
         return []

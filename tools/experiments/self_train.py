@@ -22,7 +22,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.tables import read_list
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
@@ -50,13 +50,13 @@ class SelfTrainOptions:
     """file with the rows whose score decides when to stop"""
     output: UserPath
     """folder for all rounds"""
-    rounds: Annotated[int, Field(ge=1)] = 5
+    rounds: Positive = 5
     """most rounds after the first training"""
-    patience: Annotated[int, Field(ge=1)] = 1
+    patience: Positive = 1
     """rounds without a higher score after which it stops"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to train on"""
-    per_class: Annotated[int, Field(ge=1)] | None = None
+    per_class: Positive | None = None
     """maximum rows per class in a round, the most probable ones; default: all"""
     words: Annotated[tuple[str, ...], OtherKeys("keys of the trainings")] = ()
 

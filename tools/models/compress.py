@@ -23,7 +23,7 @@ from typing import Annotated
 from pydantic import Field
 
 from clozeline.command_line import ChoosesMode, OtherKeys, Positional
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import config_class, load_keys
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
@@ -31,7 +31,7 @@ from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.registries import METHODS
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool, settings_of
+from clozeline.tools.command import ModelPath, Natural, UserPath, run_as_script, run_tool
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import (
     MeasureOptions,
@@ -72,9 +72,9 @@ class CompressOptions(MeasureOptions):
     """new folder"""
     data: UserPath | None = None
     """shard set of the calibration rows; default: the run's first training set"""
-    rows: Annotated[int, Field(ge=0)] = 128
+    rows: Natural = 128
     """calibration rows; 0: none, importance then comes only from the weights"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """seed of the drawn rows"""
     words: Annotated[
         tuple[str, ...], OtherKeys("options of the method, listed below", _options_of_methods)
@@ -99,7 +99,7 @@ def compress(options: CompressOptions) -> ModelRow:
             written.
     """
     method = METHODS.load_class(options.method)
-    opened = _write_smaller(options, method(settings_of(method.Options, options.words)))
+    opened = _write_smaller(options, method(load_keys(method.Options, {}, options.words)))
     return measure_row(options.output, options.source, options, opened=opened)
 
 

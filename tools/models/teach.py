@@ -18,14 +18,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import publish_json, read_json, sweep
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import RunArgument
 
 _PLAN_FILE = "tmp/plan.json"
@@ -36,7 +36,7 @@ _PLAN_FILE = "tmp/plan.json"
 class TaughtSet:
     """The set whose labels are scored."""
 
-    shards: Annotated[Path, HOME_EXPANDED]
+    shards: UserPath
     """manifest.json of a set of examples, or its folder"""
 
 
@@ -45,9 +45,9 @@ class TeachOptions:
     """The set, the form of the scores, and the output."""
 
     data: TaughtSet
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """folder of the column set"""
-    k: Annotated[int, Field(ge=1)] = 16
+    k: Positive = 16
     """top: the most likely classes, kept for each label; an entire vocabulary is stored in fp32.
     drawn: draws per label"""
     how: Literal["top", "drawn"] = "top"
@@ -55,11 +55,11 @@ class TeachOptions:
     with count / k, whose gradient is unbiased (arXiv 2503.16870)"""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """divisor of the logits; that of the student's loss must be the same"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """seed of the draws"""
     head: str | None = None
     """head of the teacher; default: the only one that scores these labels"""
-    processes: Annotated[int, Field(ge=1)] | None = None
+    processes: Positive | None = None
     """processes that share the blocks, with one thread each; default: one per CPU core, or 1 on a
     GPU"""
 

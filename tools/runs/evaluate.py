@@ -33,7 +33,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.command import Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
@@ -90,10 +90,10 @@ class PerplexityOptions(Scored):
     score: Score | None = None
     """type of score; pll, pll_word and mntp give the pseudo-perplexity of a masked model; default:
     the first of causal, pll that the training prepared"""
-    window: Annotated[int, Field(ge=1)] | None = None
+    window: Positive | None = None
     """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP];
     default: the length of training rows, or the positions of a model that came from elsewhere"""
-    stride: Annotated[int, Field(ge=1)] | None = None
+    stride: Positive | None = None
     """score=causal: tokens between windows, of which the last `stride` are scored; default: half of
     one"""
     baseline: Path | KeyedTexts | None = None
@@ -134,7 +134,7 @@ class SuiteOptions(Scored):
     input: Path
     """file of the suite, or the folder with its files"""
     score: Score | None = None
-    pairs: Annotated[int, Field(ge=1)] | None = None
+    pairs: Positive | None = None
     """blimp, pairs: maximum number of pairs per paradigm; default: all"""
     baseline: Path | KeyedTexts | None = None
     candidates: Path | None = None

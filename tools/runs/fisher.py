@@ -12,15 +12,12 @@ about the batch size.
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated
-
-from pydantic import Field
 
 from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -35,9 +32,9 @@ class FisherOptions(CheckpointChoice, RunArgument):
     data: UserPath | SetPaths = SetPaths()
     """shard set of examples; default: the run's first training set, which may have moved to
     data.shards"""
-    rows: Annotated[int, Field(ge=1)] = 256
+    rows: Positive = 256
     """number of examples drawn from the set; 200 or more"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """seed of the drawn rows and labels"""
     empirical: bool = False
     """use the labels of the data"""

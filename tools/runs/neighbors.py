@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import JsonSwitch
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ _SHOWN_CHARACTERS = 60
 class NeighborOptions:
     """The query, and which rows are compared with it."""
 
-    query: Annotated[int, Field(ge=0)]
+    query: Natural
     """index of the row whose neighbors to show, from 0"""
-    top: Annotated[int, Field(ge=1)] = 10
+    top: Positive = 10
     """rows to show"""
     same: bool = False
     """compare only rows with the word or token of the query"""

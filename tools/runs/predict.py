@@ -25,7 +25,7 @@ from clozeline.configuration.config import Names, config_class, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -81,7 +81,7 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     """names of the columns of a CSV or TSV file without a header"""
     layout: Layout | None = None
     """official layout to write: glue or squad"""
-    part_rows: Annotated[int, Field(ge=1)] = 4096
+    part_rows: Positive = 4096
     """rows held in memory at a time, after which a killed command continues"""
 
 

@@ -19,7 +19,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
@@ -66,9 +66,9 @@ class PromptOptions(CheckpointChoice, JsonSwitch, RunArgument):
     """cloze: words of several tokens are predicted left_to_right, or independently"""
     window: Annotated[int, Field(ge=2)] | None = None
     """maximum tokens per row; default: all that the model reads"""
-    batch_tokens: Annotated[int, Field(ge=1)] = 2048
+    batch_tokens: Positive = 2048
     """maximum positions per batch; affects only the speed"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
     """seed of the demonstrations"""
     output: Path | None = None
     """file for the JSON"""

@@ -23,7 +23,7 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -57,7 +57,7 @@ class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
-    per_class: Annotated[int, Field(ge=1)] | None = None
+    per_class: Positive | None = None
     """maximum rows per class, or per combination of classes, the most probable ones; default:
     all"""
 

@@ -18,9 +18,7 @@ from typing import Annotated, Any, Final
 
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
-from clozeline.configuration.config import config_class
-from clozeline.configuration.named_algorithms import allow_words
-from clozeline.configuration.overrides import override
+from clozeline.configuration.config import apply_words, config_class
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.registries import FILTERS, OBJECTIVES
@@ -93,8 +91,7 @@ def check_algorithm(
 
     def build() -> None:
         schema = options_of(kind)
-        allow_words(schema, words)
-        entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
+        entry: Entry = {"name": name, **apply_words(schema, {}, words)}
         case.append(contract.prepare(entry))
 
     def run(step: Callable[[], Any]) -> str:

@@ -10,7 +10,7 @@ show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 from rich import box
@@ -18,16 +18,14 @@ from rich.table import Table
 
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
-from clozeline.configuration.config import Names, config_class
-from clozeline.configuration.named_algorithms import allow_words
-from clozeline.configuration.overrides import override
+from clozeline.configuration.config import Names, apply_words, config_class
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.view import show_view
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
 _TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
@@ -58,7 +56,7 @@ class ShowSettings:
     tokenizer: str | None = None
     """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's
     output; null: words are the tokens."""
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Natural = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Another draw: 0, 1, 2, …"""
@@ -81,8 +79,7 @@ def show(settings: ShowSettings, objective: str) -> CorruptedText:
     A ConfigurationError names the nearest objective or key where one is unknown.
     """
     schema = OBJECTIVES.load_class(objective).Options
-    allow_words(schema, settings.words)
-    options: dict[str, Any] = override(schema, {}, settings.words, "command line")
+    options = apply_words(schema, {}, settings.words)
     text = settings.text
     return corrupt_text(
         {"name": objective, **options},

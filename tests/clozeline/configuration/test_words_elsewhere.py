@@ -7,13 +7,13 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.command import keys_of
+from clozeline.configuration.config import load_keys
 from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.configuration.words_elsewhere import WORDS_FILE, translate_key
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import settings_of
 from clozeline.tools.experiments.finetune import FinetuneOptions
 from clozeline.tools.runs.inference.generation import Settings as GenerateSettings
 from clozeline.tools.runs.predict import PredictOptions
@@ -161,7 +161,7 @@ def test_a_language_is_known_by_its_other_codes(tmp_path, capsys):
 )
 def test_words_of_generation_are_translated(word, right):
     with pytest.raises(ConfigurationError, match=f"here it is '{right}'"):
-        settings_of(GenerateSettings, [f"{word}=5"])
+        load_keys(GenerateSettings, {}, [f"{word}=5"])
 
 
 def test_a_word_is_translated_only_into_a_key_that_the_command_has():

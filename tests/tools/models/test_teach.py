@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from clozeline.configuration.config import load_keys
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import settings_of
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.shards.validate_shards import validate
@@ -40,7 +40,7 @@ def folder(tmp_path_factory, one_rank):
 
 def options(folder, output, *words, name="train"):
     shards = f"data.shards={folder / 'sets' / name}"
-    return settings_of(TeachOptions, [shards, f"output={output}", "processes=1", *words])
+    return load_keys(TeachOptions, {}, [shards, f"output={output}", "processes=1", *words])
 
 
 def content(folder):

@@ -18,6 +18,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
+from clozeline.tools.command import Positive
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 
@@ -64,9 +65,9 @@ class Study:
     flops: Annotated[float, Field(gt=0)]
     """FLOPs of each training run, forward and backward, with the forward passes of a teacher in
     memory"""
-    seeds: Annotated[int, Field(ge=1)] = 3
+    seeds: Positive = 3
     """runs per variant; with one, the variance over seeds is unknown, and no claim is decided"""
-    evaluations: Annotated[int, Field(ge=1)] = 8
+    evaluations: Positive = 8
     """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""

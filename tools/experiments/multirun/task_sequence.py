@@ -17,7 +17,6 @@ from safetensors import safe_open
 from torch import Tensor
 
 from clozeline.configuration.config import (
-    HOME_EXPANDED,
     ONE_OR_MORE,
     config_class,
     config_file,
@@ -28,6 +27,7 @@ from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import read_task_metadata
+from clozeline.tools.command import Natural, Positive, UserPath
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import ExperimentTraining, run_step
 from clozeline.tools.model_folder import write_tensors
@@ -50,11 +50,11 @@ class ForgettingOptions:
         default_factory=lambda: list[Method](get_args(Method)),
         description="plain, replay, ewc, l2_sp",
     )
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """folder for all runs and scores"""
-    seeds: Annotated[int, Field(ge=1)] = 1
+    seeds: Positive = 1
     """runs per method, with the seeds 0, 1, ...; can be increased later"""
-    learned: Annotated[int, Field(ge=0)] = 0
+    learned: Natural = 0
     """number of leading tasks that RUN has already learned"""
     replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
     """replay: total share of rows from earlier tasks"""
@@ -62,9 +62,9 @@ class ForgettingOptions:
     """ewc: factor of the Fisher information"""
     alpha: Annotated[float, Field(ge=0)] = 0.1
     """l2_sp: factor of the squared distance"""
-    rows: Annotated[int, Field(ge=1)] = 256
+    rows: Positive = 256
     """ewc: examples per task for the Fisher information"""
-    heldout_rows: Annotated[int, Field(ge=1)] | None = None
+    heldout_rows: Positive | None = None
     """score only the first rows of each held-out set; null: all"""
 
 
@@ -187,9 +187,9 @@ class _TaskFile:
 
     name: str
     """name of the task, in folders and tables"""
-    shards: Annotated[Path, HOME_EXPANDED]
+    shards: UserPath
     """training set"""
-    heldout: Annotated[Path, HOME_EXPANDED] | None = None
+    heldout: UserPath | None = None
     """set to score; default: heldout or dev next to the training set"""
     config: str | None = None
     """training configuration, a file or recipe:NAME; default: that of the initial run"""

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import MODEL
@@ -28,6 +27,7 @@ from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.parameters.flops import matrix_flops
 from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
+from clozeline.tools.command import Positive, UserPath
 from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
@@ -220,13 +220,13 @@ _HEADER: Final = (
 class MeasureOptions:
     """Conditions of the measurements."""
 
-    task: Annotated[Path, HOME_EXPANDED] | None = None
+    task: UserPath | None = None
     """folder of a task's sets, to score the models; default: none are scored"""
     split: str = "dev"
     """folder of the scored split: dev, test, dev_matched"""
-    length: Annotated[int, Field(ge=1)] = 128
+    length: Positive = 128
     """tokens of a row in FLOPs and latency; at most what the position tables hold"""
-    repeats: Annotated[int, Field(ge=1)] = 15
+    repeats: Positive = 15
     """timed passes of each model and batch size; the median is shown"""
     exit: ExitOptions | None = None
     """rule by which rows leave models that were trained with `exits`, {entropy: 0.3}; such a model

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.tools.command import Natural
 
 if TYPE_CHECKING:  # they import torch, which a command line does not need
     from torch import Tensor
@@ -25,7 +26,7 @@ class ExitOptions:
 
     entropy: Annotated[float, Field(ge=0.0)] | None = None
     """leave at the first classifier whose entropy is below this, in nats"""
-    patience: Annotated[int, Field(ge=0)] | None = None
+    patience: Natural | None = None
     """leave when so many classifiers in a row have agreed with the one before them"""
     tolerance: Annotated[float, Field(gt=0.0)] | None = None
     """patience of a regression: numbers that differ by less agree"""

@@ -70,11 +70,7 @@ class Sample:
 def sample_texts(source: object) -> Sample:
     """Read some records of the local files of `input`, a path, a mapping or a list of them."""
     entries = validate(Recipe, {"corpus": "sample", "input": source}, "input").input
-    local = [
-        entry
-        for entry in entries
-        if not any(map(as_url, [entry.path] if isinstance(entry.path, str) else entry.path))
-    ]
+    local = [entry for entry in entries if not any(map(as_url, _paths_of(entry)))]
     if not local:
         return Sample(is_remote=True)
     files = source_files(local)

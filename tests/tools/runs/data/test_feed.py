@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clozeline.configuration.config import load_keys
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import settings_of
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths, locate_sets
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
@@ -248,11 +248,11 @@ def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, u
 
 
 def test_words_about_sets_are_read():
-    given = settings_of(MovedSets, ["data.shards=[a, b]", "data.heldout=d"]).data
+    given = load_keys(MovedSets, {}, ["data.shards=[a, b]", "data.heldout=d"]).data
     assert (given.sets, given.heldout) == ([Path("a"), Path("b")], Path("d"))
-    assert settings_of(MovedSets, []).data == SetPaths()
+    assert load_keys(MovedSets, {}, []).data == SetPaths()
     with pytest.raises(ConfigurationError, match=r"data\.shards"):
-        settings_of(MovedSets, ["data.shards={3: 4}"])
+        load_keys(MovedSets, {}, ["data.shards={3: 4}"])
 
 
 def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
