@@ -21,7 +21,8 @@ ENTROPIES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7)
 """Thresholds in nats; two classes have at most ln 2 = 0.693."""
 SHARES: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Share of the tokens that each layer passes on, of those that it read."""
-EPOCHS, BATCH = 10, 32
+EPOCHS = 10
+BATCH = 32
 
 
 def iterate_batches(

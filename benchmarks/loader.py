@@ -205,7 +205,8 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
         times = (f"{cpu.ratio:.3g} ({mean_cpu:.3g})", f"{wall.ratio:.3g} ({mean_wall:.3g})")
         rows.append((cpu.case, cpu.peer_name, *times, target, verdict(cpu.holds and wall.holds)))
 
-    less, more = "times less CPU, best window (mean)", "times the samples/s, best window (mean)"
+    less = "times less CPU, best window (mean)"
+    more = "times the samples/s, best window (mean)"
     print_table(("case", "against", less, more, "target", "holds"), rows)
     print_claims(requirements(figures_by_case))
 

@@ -58,7 +58,8 @@ class RangeSite:
         body = content[start:stop]
         status = 206 if asked else 200
         if asked and start >= len(content):
-            body, status = b"", 416
+            body = b""
+            status = 416
         if fault == "200":
             body = content
             status = 200

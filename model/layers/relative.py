@@ -67,7 +67,8 @@ class RelativeAttention(nn.Module):
         # segment scores; both kinds enter as an additive mask [B, heads, Tq, T]
         segments = self._split(self.segments.to(query.dtype)[None])
         by_segment = self._add_bias(query, self.segment_bias) @ segments.transpose(2, 3)
-        same_segment, other_segment = by_segment[..., :1], by_segment[..., 1:]
+        same_segment = by_segment[..., :1]
+        other_segment = by_segment[..., 1:]
         bias = by_distance + torch.where(plan.in_other_segment, other_segment, same_segment)
         mixed = F.scaled_dot_product_attention(
             self._add_bias(query, self.content_bias),

@@ -236,7 +236,8 @@ def swap_identities(orders: Ragged) -> Ragged:
     Orders of a single entry stay unchanged.
     """
     first = orders.offsets[:-1][_is_identity(orders)]
-    orders.values[first], orders.values[first + 1] = 1, 0
+    orders.values[first] = 1
+    orders.values[first + 1] = 0
     return orders
 
 

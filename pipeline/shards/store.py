@@ -289,7 +289,8 @@ class RemoteStore:
         return self._retry(url, request)
 
     def _retry(self, url: str, request: Callable[[], Any]) -> Any:
-        attempt, waited = 0, 0.0
+        attempt = 0
+        waited = 0.0
 
         while True:
             with self._lock:

@@ -29,7 +29,8 @@ from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.process import ChildLimits, python_command, run_child
 
 _LOG: Final = logging.getLogger(__name__)
-_NAME_START, _NAME_END = "\U000f0000", "\U000f0001"
+_NAME_START = "\U000f0000"
+_NAME_END = "\U000f0001"
 """Characters that transformers writes around the name of a special token in a message."""
 _PRIVATE_NAME: Final = re.compile(f"{_NAME_START}[0-9]+{_NAME_END}")
 _ADDED_MEMORY_BYTES: Final = 1 << 30

@@ -73,7 +73,8 @@ def reading():
     _opened = None
 
 
-SET, TASK_SET = "corpus1/corrupt/masked_lm/train", "task1/out/tasks/sst2/train"
+SET = "corpus1/corrupt/masked_lm/train"
+TASK_SET = "task1/out/tasks/sst2/train"
 HERE = "/proc/self/cwd"
 _STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace(
     "group:", "balance: {}\ngroup:"

@@ -89,7 +89,8 @@ SENTENCE = "It's a document of somebody's, with words and no end to it. "
 )
 def test_a_long_value_is_cut_and_the_rest_of_a_message_stays(value):
     shown = str(ConfigurationError(f"data.shards: expected a path, got {value}: set's key"))
-    start, end = "data.shards: expected a path, got ", ": set's key"
+    start = "data.shards: expected a path, got "
+    end = ": set's key"
 
     assert shown.startswith(start + value[:100])
     assert shown.endswith(value[-9:] + end)

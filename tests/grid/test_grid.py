@@ -71,7 +71,8 @@ ORDERS = {"fp32": 1, "bf16": 10}
 """Orders of the data, one of which must be as near. In bf16 a master may be so near the middle of
 two numbers that its weight rounds otherwise, in up to 60% of the runs: from then on gradients
 differ by roundings to bf16."""
-COUNT, USUAL = 60, 3
+COUNT = 60
+USUAL = 3
 """Runs, and the first of them that `make test` does."""
 
 rows = cache(lambda: covering_rows(FACTORS, FORBIDDEN, COUNT, seed=3))

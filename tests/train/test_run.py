@@ -254,7 +254,8 @@ def start_with_pace(world, config, least):
     try:
         return runs.start(world, config, ["checkpoint.every=auto", "checkpoint.keep_last=99"])
     finally:
-        save_pace.LEAST_SECONDS, save_pace.LARGEST_SHARE = 60.0, 0.02
+        save_pace.LEAST_SECONDS = 60.0
+        save_pace.LARGEST_SHARE = 0.02
 
 
 def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(

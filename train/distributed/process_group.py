@@ -33,7 +33,8 @@ from clozeline.train.distributed.watchdog import RECORDER
 
 Result = TypeVar("Result")
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
 _MAX_MALLOPT_BYTES: Final = 2**31 - 1
 """Maximum number of bytes that mallopt takes, which is an int."""

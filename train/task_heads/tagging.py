@@ -30,7 +30,8 @@ from clozeline.train.task_heads._task_head import (
 )
 
 Tags: TypeAlias = list[list[str]]
-_BEST, _SEQUENCE = 0, 1
+_BEST = 0
+_SEQUENCE = 1
 
 
 @dataclass(frozen=True)

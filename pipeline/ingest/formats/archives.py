@@ -255,7 +255,8 @@ class _DecompressedStream(io.RawIOBase):
 
     def __init__(self, path: InputFile, limits: InputLimits) -> None:
         self.reason = ""
-        self.ended, self.lost_bytes = False, 0
+        self.ended = False
+        self.lost_bytes = 0
         self._pieces = decompress_file(path, limits, resume=False)
         self._rest = memoryview(b"")
 
@@ -302,7 +303,8 @@ def _iterate_tar(
 
         # otherwise `tarfile` would hold all members of the archive in memory
         tar.members.clear()
-        header.bad_blocks, header.ended = 0, False
+        header.bad_blocks = 0
+        header.ended = False
         if member.isdir():
             continue
 

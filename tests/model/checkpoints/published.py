@@ -19,7 +19,8 @@ from clozeline.model.registries import MODEL_TYPES
 from tests.declarations import declared
 from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
 
-VOCABULARY, PLACES = 37, 20
+VOCABULARY = 37
+PLACES = 20
 _MAPS = [MODEL_TYPES.load_class(name) for name in MODEL_TYPES.available()]
 TYPES = sorted(one.model_type for one in _MAPS if one.read_only is None)
 """Types with classes in transformers."""

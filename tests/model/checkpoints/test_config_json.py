@@ -24,7 +24,8 @@ from tests.model.checkpoints.published import (
 )
 from tests.model.checkpoints.type_options import LAYER_TYPES
 
-FULL, SLIDING = "full_attention", "sliding_attention"
+FULL = "full_attention"
+SLIDING = "sliding_attention"
 
 
 class Read(NamedTuple):

@@ -13,7 +13,8 @@ from clozeline.model.compression.early_exit import EarlyExit, Entropy, Patience
 from tests.model.compression.test_layer_inputs import MODELS
 from tests.model.small_models import batch_for, built
 
-CLASSES, LAYERS = 3, 5
+CLASSES = 3
+LAYERS = 5
 HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression": {}}
 SIZES = {"layers": LAYERS, "dim": 15, "attention_heads": 3, "heads": HEADS}
 
@@ -46,7 +47,8 @@ def batch(rows=9):
     )
     tensors["label"] = torch.randint(CLASSES, (rows,), generator=draw)
     tensors["target"] = torch.randn(rows, generator=draw)
-    tensors["label"][1], tensors["row_weight"][2] = -100, 0
+    tensors["label"][1] = -100
+    tensors["row_weight"][2] = 0
     return tensors
 
 

@@ -70,8 +70,10 @@ def test_no_answer_is_the_lowest_of_the_windows():
     scores = torch.full((2, 4, 2), -9.0)
     scores[0, 0] = torch.tensor([4.0, 5.0])
     scores[1, 0] = torch.tensor([1.0, 2.0])
-    scores[0, 1, 0], scores[0, 2, 1] = 0.25, 0.75
-    scores[1, 2, 0], scores[1, 3, 1] = 1.5, 1.0
+    scores[0, 1, 0] = 0.25
+    scores[0, 2, 1] = 0.75
+    scores[1, 2, 0] = 1.5
+    scores[1, 3, 1] = 1.0
     found = read_answers(
         scores,
         torch.ones(2, 4, dtype=torch.bool),

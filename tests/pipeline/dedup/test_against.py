@@ -121,10 +121,8 @@ def test_own_documents_are_compared_with_each_of_the_others(verify):
     uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
     sketches = np.zeros((3, 10), np.uint16)
     # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
-    sketches[1, :3], sketches[2, :5] = (
-        1,
-        1,
-    )
+    sketches[1, :3] = 1
+    sketches[2, :5] = 1
     merit = np.array([OTHER_PRIORITY, OTHER_PRIORITY, 5])
     kept, _ = choose_representatives(
         np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify

@@ -85,7 +85,8 @@ def check_characters(rows, result, name):
 
 
 def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):
-    menu, text = "Home | Shop | About us", "One first. Two more words. Three it is. Four at last."
+    menu = "Home | Shop | About us"
+    text = "One first. Two more words. Three it is. Four at last."
     rows = [
         document(n, f"{menu}\n{text}" if n < 2 else f"{menu}\n{text} More {'abc'[n - 2]} here.")
         for n in range(5)

@@ -114,7 +114,8 @@ def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(
 
 
 class Work(Pass):
-    name, units = "work", 3
+    name = "work"
+    units = 3
 
     def __init__(self, error=None, lose=0):
         self.error = error

@@ -24,7 +24,8 @@ class AnsweringStore:
     """
 
     name = "bucket/in/a.jsonl"
-    key, secret = "key-of-the-test", "hush-hush-of-the-test"
+    key = "key-of-the-test"
+    secret = "hush-hush-of-the-test"
 
     def __init__(self, content, scheme):
         self.content = content

@@ -15,7 +15,8 @@ from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
 
-FIRST, LAST = 2, 6
+FIRST = 2
+LAST = 6
 """Steps of the first start, which is not disturbed, and of the second."""
 SETTINGS = {
     "checkpoint__every": 2,

@@ -19,7 +19,8 @@ from clozeline.train.distributed.stopping import Interrupted, StopRequest
 class Alone:
     """A world of one rank without a process group."""
 
-    size, rank = 1, 0
+    size = 1
+    rank = 0
 
     def sum_over_ranks(self, values):
         return list(values)

@@ -165,7 +165,8 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
     journal.status("done", heldout=heldout)
     config = tiny(output=str(tmp_path), steps=200)
     state = TrainState(step=200, samples=16, tokens=1000)
-    usual, stopped = 3, "the state is saved: start the same command again to continue"
+    usual = 3
+    stopped = "the state is saved: start the same command again to continue"
     more = " ".join(closing_lines(config, state, None)[usual:])
 
     assert all(text in more for text in said)

@@ -15,7 +15,8 @@ from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.trackers import check_tracker
 
 CONFIG = {"steps": 8, "model.dim": 20}
-WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"
+WARNING = "warning: log.tracker: "
+CONTINUES = "training continues without it\n"
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ HEADS = {"masked_lm": 1.0, "token": 50.0}
 def waited(history, *, higher):
     """Place of the best value, and values after it: a loop over the whole history, without a
     state."""
-    best, place = None, 0
+    best = None
+    place = 0
 
     for number, value in enumerate(history):
         gain = None if best is None else (value - best if higher else best - value)

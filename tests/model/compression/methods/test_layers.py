@@ -22,7 +22,8 @@ def skipping(model, stack, kept):
     return model
 
 
-LOCAL, FULL = "sliding_attention", "full_attention"
+LOCAL = "sliding_attention"
+FULL = "full_attention"
 LISTED = {"local": LocalConfig(window=2, layer_types=(LOCAL, FULL, LOCAL, LOCAL, FULL))}
 UNROTATED = {"position": PositionConfig(kind="rope", nope_layers=(1, 4))}
 

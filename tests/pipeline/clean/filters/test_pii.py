@@ -150,7 +150,8 @@ def test_only_what_is_found_changes(pieces):
 
     assert all(end <= start for (_, _, end), (_, start, _) in pairwise(spans))
 
-    rebuilt, last = "", 0
+    rebuilt = ""
+    last = 0
     for kind, start, end in spans:
         rebuilt = f"{rebuilt}{text[last:start]}<{kind}>"
         last = end

@@ -13,7 +13,8 @@ from tests.pipeline.corrupt.objectives.runner import corrupt, reasons
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.pair_cases import window
 
-TRANSLATE, SCORE = "Translate from Chinese to English: {source}", "Text: {source} Entailment?"
+TRANSLATE = "Translate from Chinese to English: {source}"
+SCORE = "Text: {source} Entailment?"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 
-TEXT, TARGET = "Hard work leads to success. Success brings happiness.", "Fleiß führt zum Erfolg."
+TEXT = "Hard work leads to success. Success brings happiness."
+TARGET = "Fleiß führt zum Erfolg."
 
 
 def passages(view):

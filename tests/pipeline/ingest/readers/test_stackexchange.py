@@ -11,7 +11,8 @@ from clozeline.pipeline.ingest.readers import detect_reader
 from tests.pipeline.captures import counted, read, texts
 from tests.pipeline.clean.cleaning import run_clean
 
-HEAD, TAIL = '<?xml version="1.0" encoding="utf-8"?>\n<posts>\n', "</posts>\n"
+HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<posts>\n'
+TAIL = "</posts>\n"
 
 
 def row(number, body, kind="1", **more):

@@ -145,7 +145,8 @@ def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, o
     ]
 
 
-ONE, TWO = "caf\u00e9", "cafe\u0301"
+ONE = "caf\u00e9"
+TWO = "cafe\u0301"
 """The same letters in NFC and in NFD."""
 
 

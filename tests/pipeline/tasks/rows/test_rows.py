@@ -76,7 +76,8 @@ PAIRS = TaskMetadata(
 
 def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
     """`[CLS] a [SEP]` twice, each cut for itself; a text without tokens is counted."""
-    short, long = "a film", "not a good film with one plot very"
+    short = "a film"
+    long = "not a good film with one plot very"
     items = [
         LabeledText((short, long), None, 4.5, 0),
         LabeledText(("a", "\u0300"), None, 1.0, 1),

@@ -27,7 +27,8 @@ from tests.pipeline.task_files import WORDS, write_vocabulary
 
 
 def slow_window(windows, token):
-    best, number = None, -1
+    best = None
+    number = -1
 
     for index, (start, end) in enumerate(windows):
         if start <= token < end:

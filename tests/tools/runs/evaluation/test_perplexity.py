@@ -183,7 +183,8 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "exported").eval()
     specials = trained.tokenizer.vocabulary.specials
     room = window - 2
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
 
     for text, encoding in zip(TEXTS, trained.tokenizer.encode(TEXTS), strict=True):
         ids = encoding.ids.tolist()

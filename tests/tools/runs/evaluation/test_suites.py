@@ -227,7 +227,8 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     file.write_text(
         "".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8"
     )
-    right, total = 0, 0.0
+    right = 0
+    total = 0.0
 
     for text in passages:
         before = len(text.strip().rsplit(maxsplit=1)[0])

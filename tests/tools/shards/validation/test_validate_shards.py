@@ -65,7 +65,8 @@ def test_a_changed_id_with_right_hashes_is_found_against_the_samples(
     output, capsys, label, column, place
 ):
     shards = open_shards(example_sets(output)[label][0])
-    block, row = 2, 5
+    block = 2
+    row = 5
     rows = shards.read_block(block)
     old = int(rows.columns[column][row][place])
     special = {

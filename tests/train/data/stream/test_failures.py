@@ -161,7 +161,8 @@ def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
 ):
     monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
     shards = toy_set(tmp_path / "set", SIZES)
-    lost, damaged = 0, None
+    lost = 0
+    damaged = None
 
     with open_stream(shards, max_damaged_fraction=skipped) as stream:
         try:

@@ -98,7 +98,8 @@ def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():
     assert begins([a], [a._replace(corruption="x")]) == [[0], [8]]
 
 
-LANES, SEED = 4, 3
+LANES = 4
+SEED = 3
 SETS = [
     SlowSet("a", (23, 0, 9, 2), 4),
     SlowSet("b", (3,), 4),
