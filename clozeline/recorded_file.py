@@ -73,7 +73,7 @@ class RecordedFile:
 def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
     """Return a file with size and hash from the record of its unit.
 
-    The record of a unit is named `000003`, or `merge-000003` for a named pass.
+    The record of a unit is named `PASS/UNIT`, such as `merge/000003`.
     """
     output = _outputs(folder, record).get(relative, {})
     return RecordedFile(

@@ -131,11 +131,11 @@ class PlanConfig:
     """Sizes of the units that inputs are split into, and of shards."""
 
     unit_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """largest input of a unit in bytes, ≥ 4096, if the format can be split; consecutive small files
-    share a unit; default: 256 MiB or 1/8,192 of the input, whichever is larger"""
+    """largest input of a unit in bytes, ≥ 4096, if the format can be split; many small files share
+    units; default: 256 MiB, or about 1/8,192 of a large input"""
     shard_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """input bytes per shard, ≥ 4096; the number of shards is ceil(bytes / shard_bytes); default: as
-    for `unit_bytes`"""
+    """input bytes per shard, ≥ 4096; the number of shards is bytes / shard_bytes, rounded up to a
+    power of two, so that it changes seldom while a corpus grows; default: as for `unit_bytes`"""
 
 
 @config_class
@@ -222,8 +222,12 @@ class Recipe:
     limit: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
     """number of documents in a preview: the first of each unit, about equally many from each unit;
     decisions are as in the complete run, which needs another `output`"""
-    keep_intermediates: bool = False
-    """keep the `tmp/` folder of each stage"""
+    reuse: Annotated[list[Path], HOME_EXPANDED] = field(default_factory=list)
+    """outputs of other runs: units that read the same with the same options are taken from them, as
+    hard links where the file system allows it"""
+    keep_intermediates: bool = True
+    """keep the `tmp/` folder of each stage, so that a grown corpus hashes and tokenizes documents
+    once; false: remove it when a stage is complete"""
     # A key for each stage, null if the recipe omits it; the class is in the folder of the stage.
     __annotations__.update(
         {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}

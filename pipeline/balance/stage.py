@@ -15,7 +15,13 @@ from clozeline.errors import plural
 from clozeline.pipeline.balance.config import BalanceConfig
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, total_counts
+from clozeline.pipeline.execution.unit_record import (
+    Counts,
+    KnownRecords,
+    Output,
+    add_counts,
+    total_counts,
+)
 from clozeline.pipeline.ingest.documents.copies import (
     FACTORS_FILE,
     FACTORS_FORMAT,
@@ -60,9 +66,18 @@ class CountTokens(Pass[BalanceCounts]):
     seed: int
     name: str = "count"
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"version": BALANCE_VERSION, "heldout": self.heldout, "seed": self.seed}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "documents": known.digest(self.tokens, "merge", f"{unit:06d}"),
+            "codes": known.digest(self.tokens, "codes", "000000"),
+        }
+
     def run(self, unit: int, output: Output) -> BalanceCounts:
         # the manifest holds the hashes of all other files
-        check_files(self.tokens, "manifest-000000", "manifest.json")
+        check_files(self.tokens, "manifest/000000", "manifest.json")
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
@@ -99,8 +114,21 @@ class WriteFactors(Pass[BalanceCounts]):
     alpha: float
     max_copies: int
     weights: Mapping[str, float]
+    folder: Path
+    """folder of the stage"""
     name: str = "main"
     units: int = 1
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": BALANCE_VERSION,
+            "alpha": self.alpha,
+            "max_copies": self.max_copies,
+            "sources": dict(self.weights),
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"counts of documents": known.counts_digest(self.folder, "count")}
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
         """Sum the counts of the shards and write the factors, separately for texts and pairs."""
@@ -238,17 +266,12 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
 
     name: ClassVar[str] = "balance"
     needs: ClassVar[tuple[str, ...]] = ("encode",)
-    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(
             ["documents_in"],
             [("texts", EACH, EACH, "documents"), ("pairs", EACH, EACH, "documents"), "skipped"],
         ),
     )
-
-    def version(self) -> int:
-        return BALANCE_VERSION
 
     def validate(self) -> Iterator[str]:
         """Yield sources with a factor that no input has."""
@@ -267,7 +290,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             CountTokens(
                 len(Manifest.load(tokens).shards), tokens, recipe.heldout.fraction, recipe.seed
             ),
-            WriteFactors(config.alpha, config.max_copies, config.sources),
+            WriteFactors(config.alpha, config.max_copies, config.sources, self.folder),
         ]
 
     def row(self, counts: BalanceCounts) -> StageRow:

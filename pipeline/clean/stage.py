@@ -5,10 +5,11 @@ Every rejected document has a reason.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
@@ -20,13 +21,13 @@ from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Stage, Versioned
+from clozeline.pipeline.execution.stages import Pass, Stage, describe_algorithms
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
-from clozeline.registry import Component
+from clozeline.registry import Component, component_types
 
 _CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = (
@@ -41,7 +42,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     name: ClassVar[str] = "clean"
     writes_documents: ClassVar[bool] = True
-    shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
     equations: ClassVar[tuple[Equation, ...]] = (
         *REWRITE_EQUATIONS,
         Equation(["records_in"], ["malformed", "ignored", "documents_in"], unit="record"),
@@ -88,53 +88,86 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 if hash_data_files(filter_component.options):
                     filter_component.build()
 
-    def algorithms(self) -> Sequence[type[Versioned]]:
-        """Return the classes of the readers, extractors, identifiers and filters of all sources."""
-        readers = {planned.reader for planned in self.plan.ranges}
-        if not readers.isdisjoint(ARCHIVES):  # a member may need any reader
-            readers = readers.difference(ARCHIVES).union(READERS.available())
-        algorithms: list[type[Versioned]] = [READERS.load_class(name) for name in readers]
-        for source in self._source_steps().values():
-            components = (source.extractor, source.language, *source.filters)
-            algorithms += [step.type for step in components if step is not None]
-        return algorithms
-
-    def version(self) -> int:
-        return (
-            _CLEAN_VERSION
-            + NORMALIZE_VERSION
-            + sum(int(algorithm.VERSION) for algorithm in self.algorithms())
-        )
-
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
+        recipe = self.recipe
         return [
             CleanUnits(
                 planned=self.plan.units,
-                sources=self._source_steps(),
-                corpus=self.recipe.corpus,
-                seed=self.recipe.seed,
-                limits=self.recipe.limits,
+                sources=self._source_steps,
+                corpus=recipe.corpus,
+                seed=recipe.seed,
+                limits=recipe.limits,
                 keep_text=self.config.keep_text,
-                fail_truncated=self.recipe.on_error.truncated == "fail",
+                fail_truncated=recipe.on_error.truncated == "fail",
                 units=len(self.plan.units),
-                limit=self.recipe.limit,
+                names=self.plan.names,
+                contents=self._describe_inputs(),
+                options_of={label: self._options_of(label) for label in self._source_steps},
+                limit=recipe.limit,
                 exclusion=self._exclusion,
                 companions=self._companions,
-                skipped=self.plan.skipped,
             )
         ]
 
-    def files(self) -> Mapping[str, str]:
-        """Return the SHA-256 of each file that filters read, by path, and of `exclude`."""
-        hashes = self._filter_files
-        return hashes if self._exclusion is None else {**hashes, "exclude": self._exclusion.sha256}
+    def _describe_inputs(self) -> Mapping[str, str]:
+        """Return the identity of each input's content, with the options and version of its reader.
+
+        By source.
+        """
+
+        @cache
+        def describe_reader(name: str) -> str:
+            # a member of an archive may need any reader
+            names = READERS.available() if name in ARCHIVES else [name]
+            return config_digest(describe_algorithms(map(READERS.load_class, names)))
+
+        return {
+            each["source"]: " ".join(
+                (
+                    each["identity"],
+                    config_digest(each["options"]),
+                    describe_reader(each["reader"]),
+                )
+            )
+            for each in self.plan.inputs
+        }
+
+    def _options_of(self, label: str) -> Mapping[str, Any]:
+        """Return all options and versions that determine the documents of a source."""
+        recipe = self.recipe
+        steps = self._source_steps[label]
+        filters = [*steps.filters, *steps.pair_filters]
+        components = [steps.extractor, steps.language, *filters]
+        return {
+            "version": _CLEAN_VERSION + NORMALIZE_VERSION,
+            **describe_algorithms(component_types(components)),
+            "extractor": steps.extractor.as_dict(),
+            "language": None if steps.language is None else steps.language.as_dict(),
+            "filters": {each.name: each.as_dict() for each in filters},
+            "order": [[each.name for each in steps.filters], len(filters)],
+            "normalize": steps.normalize,
+            "unwrap": steps.unwrap,
+            "line_rules": steps.line_rules,
+            "files": {
+                path: digest
+                for each in filters
+                for path, digest in hash_data_files(each.options).items()
+            },
+            "exclude": None if self._exclusion is None else self._exclusion.sha256,
+            "corpus": recipe.corpus,
+            "seed": recipe.seed,
+            "limits": to_data(recipe.limits),
+            "on_error": to_data(recipe.on_error),
+            "keep_text": self.config.keep_text,
+        }
 
     @cached_property
     def _filter_files(self) -> dict[str, str]:
+        """SHA-256 of each file that filters read, by path."""
         return {
             path: digest
-            for source in self._source_steps().values()
+            for source in self._source_steps.values()
             for component in (*source.filters, *source.pair_filters)
             for path, digest in hash_data_files(component.options).items()
         }
@@ -148,6 +181,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     def _exclusion(self) -> Exclusion | None:
         return None if self.config.exclude is None else Exclusion.open(self.config.exclude)
 
+    @cached_property
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
 
@@ -177,8 +211,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         }
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
         skipped = {
-            f"skipped by the name: {suffix}": count
-            for suffix, count in counts.get("files_skipped", {}).items()
+            f"skipped by the name: {suffix}": count for suffix, count in self.plan.skipped.items()
         }
 
         noticed = (

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from clozeline.configuration.config import config_digest
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
@@ -25,7 +27,12 @@ from clozeline.pipeline.execution.inputs import (
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, require_equal
+from clozeline.pipeline.execution.unit_record import (
+    TEMPORARY,
+    KnownRecords,
+    Output,
+    require_equal,
+)
 from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
 from clozeline.pipeline.ingest.documents.document import (
     FLAG_TRUNCATED_SOURCE,
@@ -33,7 +40,12 @@ from clozeline.pipeline.ingest.documents.document import (
     document_uid,
     escape_name,
 )
-from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
+from clozeline.pipeline.ingest.documents.files import (
+    documents_name,
+    rejects_name,
+    write_documents,
+    write_rejects,
+)
 from clozeline.pipeline.ingest.formats.archives import (
     ARCHIVE_REASONS,
     ARCHIVES,
@@ -279,28 +291,44 @@ class CleanUnits(Pass[CleanCounts]):
     keep_text: float
     fail_truncated: bool
     units: int
+    names: Sequence[str]
+    """names of the units"""
+    contents: Mapping[str, str]
+    """what determines the records of each input, by source"""
+    options_of: Mapping[str, Mapping[str, Any]]
+    """options that determine the output of a unit, by the label of its source"""
     limit: int | None = None  # documents of all units together
     exclusion: Exclusion | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """number of files that were skipped because of their names, by suffix; the first unit counts
-    them"""
     companions: Mapping[Path, FileState] = field(default_factory=dict)
     """file states, at the start of the run, of the models and lists that the filters read"""
     name: str = "main"
 
+    def unit_name(self, unit: int) -> str:
+        return self.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.options_of[self.planned[unit][0].source_group]
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        ranges = [
+            f"{each.source} {each.start}-{each.end} {self.contents[each.source]}"
+            for each in self.planned[unit]
+        ]
+        limit = {} if self.limit is None else {"limit": f"{self._count_documents(unit)}"}
+        return {"input": config_digest(ranges), **limit}
+
+    def _count_documents(self, unit: int) -> int | None:
+        """Return the number of documents of a unit in a preview; None for all."""
+        if self.limit is None:
+            return None
+        return self.limit // self.units + (unit < self.limit % self.units)
+
     def run(self, unit: int, output: Output) -> CleanCounts:
-        left = (
-            None
-            if self.limit is None
-            else self.limit // self.units + (unit < self.limit % self.units)
-        )
-
-        tally = UnitCounts(self.seed, self.keep_text, left)
+        name = self.names[unit]
+        tally = UnitCounts(self.seed, self.keep_text, self._count_documents(unit))
         planned = self.planned[unit]
-        if unit == 0 and self.skipped:
-            tally.add({"files_skipped": dict(self.skipped)})
 
-        with output.file(f"documents/{unit:06d}.arrow") as temporary:
+        with output.file(documents_name(name)) as temporary:
             require_unchanged(self.companions)
             steps = {
                 label: CleaningSteps(self.sources[label], self.limits.text_chars, tally)
@@ -315,7 +343,7 @@ class CleanUnits(Pass[CleanCounts]):
 
         expected = tally.counts["documents_out"]
         require_equal(
-            f"clean: unit {unit}", "documents_out", expected, "documents written", documents
+            f"clean: unit {name}", "documents_out", expected, "documents written", documents
         )
 
         # inputs of a preview (`limit`) are not hashed, because it need not read all of their bytes,
@@ -326,13 +354,13 @@ class CleanUnits(Pass[CleanCounts]):
                     file, each.start, each.end
                 )
 
-        with output.file(f"rejects/{unit:06d}.arrow") as temporary:
+        with output.file(rejects_name(name)) as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(
             tally.counts["malformed_listed"].values()
         )
         require_equal(
-            f"clean: unit {unit}",
+            f"clean: unit {name}",
             "rejected + malformed_listed",
             listed,
             "rejections written",
@@ -355,8 +383,8 @@ class CleanUnits(Pass[CleanCounts]):
         before = observe_file(path)
         if before != planned.state:
             raise StorageError(
-                f"{path}: the file changed after the inputs were listed: restore it and run again, "
-                "or read the changed file into another output folder"
+                f"{path}: the file changed after the inputs were listed: run the same command "
+                "again, which reads the changed file"
             )
 
         tally.add({"bytes_in": planned.end - planned.start})

@@ -5,21 +5,29 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final, TypedDict, cast
+from typing import Any, ClassVar, Final, TypedDict, cast
 
 import numpy as np
 
-from clozeline.configuration.config import to_data
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
+from clozeline.pipeline.execution.stages import (
+    Consumed,
+    Pass,
+    Stage,
+    describe_algorithms,
+    tokenizer_stage,
+)
 from clozeline.pipeline.execution.unit_record import (
     Counts,
+    KnownRecords,
     Output,
     add_counts,
     require_equal,
@@ -29,9 +37,15 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.layout import Splits
+from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files
+from clozeline.registry import component_types
 from clozeline.report.html_page import escape
+
+_VERSION: Final = 1
+"""Raised when the same samples and options give other examples of several objectives."""
 
 
 class SampleReadCounts(TypedDict):
@@ -72,7 +86,7 @@ class CorruptCounts(RowCounts, Counts, total=False):
 class ExampleUnit:
     """The example shard that a unit writes: one sample shard under one variant, for one entry."""
 
-    entry: int
+    entry: ObjectiveEntry
     split: str
     shard: int
     shards: int
@@ -84,12 +98,16 @@ class ExampleUnit:
         """Return the index of the example shard in its set."""
         return self.variant * self.shards + self.shard
 
+    @property
+    def name(self) -> str:
+        return f"{self.entry.set_label}.{self.split}.{self.variant:05d}.{self.shard:05d}"
 
-def example_units(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[ExampleUnit, ...]:
+
+def example_units(entries: Sequence[ObjectiveEntry], splits: Splits) -> tuple[ExampleUnit, ...]:
     """Return all units of the stage, in order."""
     return tuple(
-        ExampleUnit(number, split, shard, shards, variant, variants)
-        for number, entry in enumerate(entries)
+        ExampleUnit(entry, split, shard, shards, variant, variants)
+        for entry in entries
         for split, shards in splits.items()
         for variants in [entry.variants if split == "train" else 1]
         for variant in range(variants)
@@ -103,15 +121,57 @@ class CorruptShards(Pass[CorruptCounts]):
 
     units: int
     tokens: Path
+    tokenizer: Path
     samples: Path
-    entries: tuple[ObjectiveEntry, ...]
     made: tuple[ExampleUnit, ...]
     seed: int
     name: str = "main"
 
+    def unit_name(self, unit: int) -> str:
+        return self.made[unit].name
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.describe(self.made[unit].entry.set_label)
+
+    @lru_cache  # noqa: B019 (units share it; a pass lives as long as its stage)
+    def describe(self, label: str) -> Mapping[str, Any]:
+        """Return the versions and options that determine the examples of a set."""
+        entry = next(made.entry for made in self.made if made.entry.set_label == label)
+        return {
+            **describe_algorithms(component_types(entry)),
+            "version": _VERSION,
+            label: to_data(entry),
+            "seed": self.seed_of(entry),
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        made = self.made[unit]
+        grouping, corpus = self.find_sources(made.entry.set_label, known)
+        shard = f"{grouping}.{made.split}.{made.shard:05d}"
+        return {
+            "samples": known.digest(self.samples, "main", shard),
+            "codes": known.digest(self.tokens, "codes", "000000"),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+            "shards": f"{made.shards}",
+            **corpus,
+        }
+
+    def find_sources(self, label: str, known: KnownRecords) -> tuple[str, Mapping[str, str]]:
+        """Return the sample set of an objective, and digests of what it reads of the corpus."""
+
+        def find() -> tuple[str, Mapping[str, str]]:
+            known.find(self.tokens, "manifest", "000000")
+            entry = next(made.entry for made in self.made if made.entry.set_label == label)
+            objective = entry.build(self.load_vocabulary())
+            digest = objective.digest_corpus()
+            corpus = {"token counts": digest} if digest else {}
+            return objective.grouping.label, corpus
+
+        return known.once((self.samples, label), find)
+
     def run(self, unit: int, output: Output) -> CorruptCounts:
         made = self.made[unit]
-        entry = self.entries[made.entry]
+        entry = made.entry
         objective, source = self.open(entry, made.split)
         shard = CorruptedShard(objective, source, made, self.seed_of(entry))
 
@@ -133,14 +193,18 @@ class CorruptShards(Pass[CorruptCounts]):
         counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
-    def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective, and the sample set that the objective reads."""
+    def load_vocabulary(self) -> Vocabulary:
+        """Return the vocabulary of the token set, with the counts and languages of the corpus."""
         tokens = Manifest.load(self.tokens)
         vocabulary = find_vocabulary(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
-        objective = entry.build(replace(vocabulary, languages=tokens.languages))
-        name = f"{objective.grouping.label}/{split}"
-        check_files(self.samples, "manifest-000000", f"{name}/manifest.json")
-        return objective, open_shards(self.samples / name)
+        return replace(vocabulary, languages=tokens.languages)
+
+    def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
+        """Return the objective, and the sample set that the objective reads."""
+        objective = entry.build(self.load_vocabulary())
+        label = objective.grouping.label
+        check_files(self.samples, f"manifest/{label}.{split}", f"{label}/{split}/manifest.json")
+        return objective, open_shards(self.samples / label / split)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
         """Return the seed of all random draws of an entry."""
@@ -223,29 +287,51 @@ class CorruptedShard:
 
 @dataclass(frozen=True)
 class CorruptManifests(Pass[CorruptCounts]):
-    """Write the manifests of all example sets, after their shards."""
+    """Write the manifest of each split of an example set, after its shards."""
 
+    lists_units: ClassVar[bool] = True
     shards: CorruptShards
+    folder: Path
+    """folder of the stage"""
+    sets: tuple[tuple[ObjectiveEntry, str], ...]
+    """entry and split of each unit"""
+    units: int
     name: str = "manifest"
-    units: int = 1
+
+    def unit_name(self, unit: int) -> str:
+        entry, split = self.sets[unit]
+        return f"{entry.set_label}.{split}"
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.shards.describe(self.sets[unit][0].set_label)
+
+    def _find_units(self, unit: int) -> list[ExampleUnit]:
+        """Return the units that write the shards of a set."""
+        return [made for made in self.shards.made if (made.entry, made.split) == self.sets[unit]]
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        names = [made.name for made in self._find_units(unit)]
+        found = [known.find(self.folder, self.shards.name, name) for name in names]
+        label = self.sets[unit][0].set_label
+        grouping, _ = self.shards.find_sources(label, known)
+        samples = f"{grouping}.{self.sets[unit][1]}"
+        return {
+            "shards": config_digest([[record.digest(), record.counts] for record in found]),
+            "samples": known.digest(self.shards.samples, "manifest", samples),
+        }
 
     def run(self, unit: int, output: Output) -> CorruptCounts:
-        """Write the manifests; raise ConfigurationError if a set is empty."""
+        """Write the manifest; raise ConfigurationError if the set is empty."""
+        entry, split = self.sets[unit]
         counts: CorruptCounts = total_counts(output.folder, self.shards.name)
-
-        for number, entry in enumerate(self.shards.entries):
-            for split, set_counts in counts["objectives"][entry.set_label].items():
-                if not set_counts["examples"]:
-                    raise ConfigurationError(
-                        f"corrupt: the {split} set of '{entry.set_label}' is empty: all "
-                        f"{set_counts['samples_in']} samples were skipped, by reason: "
-                        f"{set_counts['skipped']}"
-                    )
-                made = [
-                    unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)
-                ]
-                self._write(entry, split, made, set_counts, output)
-
+        set_counts = counts["objectives"][entry.set_label][split]
+        if not set_counts["examples"]:
+            raise ConfigurationError(
+                f"corrupt: the {split} set of '{entry.set_label}' is empty: all "
+                f"{set_counts['samples_in']} samples were skipped, by reason: "
+                f"{set_counts['skipped']}"
+            )
+        self._write(entry, split, self._find_units(unit), set_counts, output)
         return {}
 
     def _write(
@@ -296,9 +382,6 @@ def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str,
     }
 
 
-_VERSION: Final = 1
-"""raised when the same samples and options give other examples of several objectives"""
-
 _SET_COUNTS: Final = ("objectives", EACH, EACH)
 """Path to the counts of a set: its label and split."""
 _SAMPLE_EQUATION: Final = Equation(
@@ -313,22 +396,16 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     name: ClassVar[str] = "corrupt"
     equations: ClassVar[tuple[Equation, ...]] = (_SAMPLE_EQUATION,)
     needs: ClassVar[tuple[str, ...]] = ("group",)
-    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
-    def version(self) -> int:
-        return _VERSION + sum(
-            int(entry.objective.type.version_with(entry.objective.options)) for entry in self.config
-        )
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
-        entries = tuple(self.config)
-        units = example_units(entries, splits)
-        work = CorruptShards(
-            len(units), tokens, self.recipe.folder("group"), entries, units, self.recipe.seed
-        )
-        return [work, CorruptManifests(work)]
+        units = example_units(self.config, splits)
+        tokenizer = tokenizer_stage(self.recipe).folder / "tokenizer"
+        samples = self.recipe.folder("group")
+        work = CorruptShards(len(units), tokens, tokenizer, samples, units, self.recipe.seed)
+        sets = tuple((entry, split) for entry in self.config for split, _ in splits.items())
+        return [work, CorruptManifests(work, self.folder, sets, len(sets))]
 
     def row(self, counts: CorruptCounts) -> StageRow:
         """Show the examples of all objectives, and the samples and examples of each one.

@@ -21,6 +21,7 @@ from clozeline.pipeline.tables import (
     read_text_lines,
 )
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
+from clozeline.seeding import hash64
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
 _MASK: Final = "[MASK]"
@@ -108,15 +109,19 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def items_version(files: Sequence[EvaluationFile]) -> list[str | int]:
-    """Return all that determines the items: names, contents, and the versions of readers."""
+def digest_items(files: Sequence[EvaluationFile]) -> str:
+    """Return a digest of all that determines the items.
+
+    That is names, contents, and the options and versions of readers.
+    """
     parts: list[str | int] = []
     for file in files:
         parts += [file.suite, file.name, file_hash(file.path)]
         if file.reader is not None:
             companions = file.reader.build(InputLimits()).open(file.path).others
-            parts += [file.reader.type.VERSION, *map(file_hash, companions)]
-    return parts
+            parts += [repr(file.reader.as_dict()), file.reader.type.VERSION]
+            parts += map(file_hash, companions)
+    return f"{hash64(*parts):016x}"
 
 
 def check_first_item(file: EvaluationFile, limits: InputLimits) -> None:

@@ -8,8 +8,9 @@ order.
 import io
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict
 
@@ -17,26 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.checksummed_json import add_checksum
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
     check_first_item,
+    digest_items,
     find_evaluation_files,
-    items_version,
     read_items,
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
+    DocumentParts,
     RewriteCounts,
     rewrite_part,
 )
-from clozeline.pipeline.execution.stages import Pass, Stage, documents_folder
-from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.stages import Pass, Stage
+from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import Rejection, find_documents_file, read_batches
+from clozeline.pipeline.ingest.documents.files import Rejection, read_batches
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.kernels.ngram_index import (
     INDEX_VERSION,
@@ -50,10 +54,10 @@ from clozeline.pipeline.kernels.ngram_index import (
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 from clozeline.recorded_file import find_file
-from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
-_TOO_FREQUENT: Final = "tmp/too-frequent.npy"
+_ONE: Final = "000000"
+"""Name of the unit of a pass with a single unit."""
 _OVERLAP_FORMAT: Final = 1
 
 
@@ -92,6 +96,16 @@ class WriteIndex(Pass[DecontaminateCounts]):
     limits: InputLimits
     name: str = "index"
     units: int = 1
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": INDEX_VERSION + MATCH_VERSION,
+            "ngram": self.ngram,
+            "limits": to_data(self.limits),
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"evaluation files": digest_items(self.files)}
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         suites: dict[str, SuiteCounts] = {}
@@ -138,18 +152,28 @@ class FindMatches(Pass[DecontaminateCounts]):
     """Per part: look up all n-grams of the documents, and store pairs of documents and entries."""
 
     units: int
-    documents: Path
+    documents: DocumentParts
     folder: Path
     name: str = "matches"
+
+    def unit_name(self, unit: int) -> str:
+        return self.documents.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"version": INDEX_VERSION + MATCH_VERSION}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "documents": self.documents.digest(unit, known),
+            "index": known.digest(self.folder, "index", _ONE),
+        }
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         matcher = Matcher(_open_stage_index(self.folder))
         pairs = list[tuple[int, int]]()
         compared = 0
 
-        for batch in read_batches(
-            find_documents_file(self.documents, unit), ("text", "target_text")
-        ):
+        for batch in read_batches(self.documents.file(unit), ("text", "target_text")):
             sides = zip(
                 batch.column("text").to_pylist(),
                 batch.column("target_text").to_pylist(),
@@ -160,7 +184,8 @@ class FindMatches(Pass[DecontaminateCounts]):
                 pairs += [(compared, entry) for entry in sorted(entries)]
                 compared += 1
 
-        with output.file(_matches_file(unit)) as path, path.open("wb") as file:
+        name = self.unit_name(unit)
+        with output.file(_matches_file(name)) as path, path.open("wb") as file:
             np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
         return {"compared": compared, "matches": {"found": len(pairs)}}
 
@@ -242,11 +267,26 @@ class DecideMatches(Pass[DecontaminateCounts]):
     """A single unit: ignore too frequent entries, and report the overlap of items and suites."""
 
     files: tuple[EvaluationFile, ...]
-    parts: int
+    parts: tuple[str, ...]
+    """names of the parts"""
     limits: InputLimits
     max_document_frequency: int
+    folder: Path
     name: str = "overlap"
     units: int = 1
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": _OVERLAP_FORMAT,
+            "max_document_frequency": self.max_document_frequency,
+            "parts": self.parts,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "index": known.digest(self.folder, "index", _ONE),
+            "matches": known.pass_digest(self.folder, "matches"),
+        }
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         folder = output.folder
@@ -254,21 +294,23 @@ class DecideMatches(Pass[DecontaminateCounts]):
         frequency = np.zeros(len(index), np.int64)
         counted = 0
 
-        for part in range(self.parts):
-            rows = read_matches(folder, part)
+        for name in self.parts:
+            rows = read_matches(folder, name)
             frequency += np.bincount(rows[:, 1], minlength=len(index))
             counted += len(rows)
 
         too_frequent = frequency > self.max_document_frequency
-        with output.file(_TOO_FREQUENT) as path, path.open("wb") as file:
-            np.save(file, too_frequent)
-
         holders: dict[str, set[tuple[int, int]]] = {}
+        ignored_matches = 0
 
-        for part in range(self.parts):
-            rows = read_matches(folder, part)
-            for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
-                holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
+        with decisions_of(self.parts).write(output, _ONE) as pieces:
+            for part, name in enumerate(self.parts):
+                rows = read_matches(folder, name)
+                taken = rows[~too_frequent[rows[:, 1]]].tolist()
+                ignored_matches += len(rows) - len(taken)
+                pieces.add([json.dumps(_describe_drops(taken, index)).encode()])
+                for document, entry in taken:
+                    holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
 
         suites: dict[str, _SuiteOverlap] = {}
 
@@ -300,7 +342,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
         }
         return {
             "entries": {"too_frequent": int(too_frequent.sum())},
-            "matches": {"counted": counted},
+            "matches": {"counted": counted, "ignored": ignored_matches},
             "contaminated_documents": len(set().union(*holders.values())),
             "suites": counts,
             "reported": {name: suite.items for name, suite in suites.items()},
@@ -312,24 +354,33 @@ class DropContaminated(Pass[DecontaminateCounts]):
     """Per part: drop the documents with matches, and write all others unchanged."""
 
     units: int
-    documents: Path
+    documents: DocumentParts
     folder: Path
     seed: int
     name: str = "main"
 
+    def unit_name(self, unit: int) -> str:
+        return self.documents.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"version": INDEX_VERSION, "seed": self.seed}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        decisions = decisions_of(self.documents.names)
+        return {
+            "documents": self.documents.digest(unit, known),
+            "contaminated documents": decisions.digest(self.folder, known, unit),
+        }
+
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        rows = read_matches(self.folder, unit)
-        index = _open_stage_index(self.folder)
-        ignored = np.load(
-            io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer())
-        )[rows[:, 1]]
-        # the first entry of each document, in the order of the items
-        entries = dict(reversed(rows[~ignored].tolist()))
+        decisions = decisions_of(self.documents.names)
+        (_, piece), *_ = decisions.read(self.folder, unit)
+        drops = {row: (matches, detail) for row, matches, detail in json.loads(piece)}
 
         def decide(row: int, document: Document) -> Document | Rejection:
-            if (entry := entries.get(row)) is None:
+            if row not in drops:
                 return document
-            detail = f"{index.items[entry]}: {index.runs[entry]}"
+            _, detail = drops[row]
             return Rejection.from_document(
                 document,
                 stage="decontaminate",
@@ -338,31 +389,50 @@ class DropContaminated(Pass[DecontaminateCounts]):
                 seed=self.seed,
             )
 
-        rewritten = rewrite_part(output, unit, find_documents_file(self.documents, unit), decide)
-        counts: DecontaminateCounts = {
-            "matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}
-        }
+        rewritten = rewrite_part(output, self.unit_name(unit), self.documents.file(unit), decide)
+        taken = sum(matches for matches, _ in drops.values())
+        counts: DecontaminateCounts = {"matches": {"taken": taken}}
         add_counts(counts, rewritten)
         return counts
 
 
+def _describe_drops(
+    matches: Sequence[Sequence[int]], index: NgramIndex
+) -> list[tuple[int, int, str]]:
+    """Return row, number of matches and detail of each document that is dropped.
+
+    The detail names the first entry, in the order of the items. `matches` are sorted.
+    """
+    drops = []
+    for row, group in groupby(matches, lambda match: match[0]):
+        entries = [entry for _, entry in group]
+        detail = f"{index.items[entries[0]]}: {index.runs[entries[0]]}"
+        drops.append((row, len(entries), detail))
+    return drops
+
+
 def _open_stage_index(folder: Path) -> NgramIndex:
     """Return the index that the stage wrote into its folder."""
-    return open_index(find_file(folder, "index-000000", "index.arrow"))
+    return open_index(find_file(folder, f"index/{_ONE}", "index.arrow"))
 
 
-def read_matches(folder: Path, part: int) -> NDArray[np.uint32]:
+def decisions_of(parts: tuple[str, ...]) -> Shuffle:
+    """Return the shuffle of the matches that count, from the single unit that decides to parts."""
+    return Shuffle("decisions", (_ONE,), len(parts), "overlap")
+
+
+def read_matches(folder: Path, part: str) -> NDArray[np.uint32]:
     """Return the matches of a part, shape [n, 2]: document index in the part, and entry.
 
     Rows are sorted.
     """
-    file = find_file(folder, f"matches-{part:06d}", _matches_file(part))
+    file = find_file(folder, f"matches/{part}", _matches_file(part))
     rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
     return rows
 
 
-def _matches_file(part: int) -> str:
-    return f"tmp/matches/{part:06d}.npy"
+def _matches_file(part: str) -> str:
+    return f"tmp/matches/{part}.npy"
 
 
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
@@ -371,8 +441,6 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     name: ClassVar[str] = "decontaminate"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
-    shared: ClassVar[tuple[str, ...]] = ("seed", "limits")
-
     equations: ClassVar[tuple[Equation, ...]] = (
         *REWRITE_EQUATIONS,
         # all documents are looked up, and each document with a match is dropped
@@ -385,10 +453,6 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         Equation([("suites", EACH, "items")], ["reported"], of_stage=True),
     )
 
-    def version(self) -> int:
-        files = items_version(find_evaluation_files(self.config.against))
-        return hash64(INDEX_VERSION, MATCH_VERSION, *files)
-
     def validate(self) -> Iterator[str]:
         """Yield the faults of evaluation files that their first items show."""
         for file in find_evaluation_files(self.config.against):
@@ -399,13 +463,19 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
 
     def passes(self) -> Sequence[Pass[DecontaminateCounts]]:
         config = self.config
-        units = len(self.plan.units)
+        documents = self.documents
+        units = len(documents)
         files = tuple(find_evaluation_files(config.against))
-        documents = documents_folder(self.recipe, self.name)
         return [
             WriteIndex(files, config.ngram, self.recipe.limits),
             FindMatches(units, documents, self.folder),
-            DecideMatches(files, units, self.recipe.limits, config.max_document_frequency),
+            DecideMatches(
+                files,
+                documents.names,
+                self.recipe.limits,
+                config.max_document_frequency,
+                self.folder,
+            ),
             DropContaminated(units, documents, self.folder, self.recipe.seed),
         ]
 

@@ -3,10 +3,10 @@
 Hashes are sent to ranges, and equal hashes are found range by range.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -28,24 +28,28 @@ from clozeline.pipeline.dedup.parts import (
     find_hash_bounds,
     find_number_bounds,
     pack_rows,
-    read_rows,
+    read_numbered_rows,
     smallest_uids,
     uid_column,
     write_clusters,
     write_rows,
 )
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import extract_host
-from clozeline.pipeline.text.normal_form import choose_match_form, match_words
+from clozeline.pipeline.text.normal_form import (
+    MATCH_VERSION,
+    choose_match_form,
+    match_words,
+)
 
 EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
 _PATH_FRAGMENT_STARTS: Final = ("/", "!")
 """First characters of a URL fragment that is the path of a page."""
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
-_HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"), ("part", "<u4"))
+_HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
@@ -123,6 +127,20 @@ class ExactHashes(Pass[DedupCounts]):
     key: Key
     name: str = "exact-hashes"
 
+    def unit_name(self, unit: int) -> str:
+        return self.parts.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": EXACT_VERSION + MATCH_VERSION,
+            "key": self.key,
+            "ranges": self.parts.ranges,
+            "is_kept": unit >= self.parts.local_parts,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"documents": self.parts.digest(unit, known)}
+
     def run(self, unit: int, output: Output) -> DedupCounts:
         hashes = [uid_column([])]
         uids = [uid_column([])]
@@ -143,10 +161,10 @@ class ExactHashes(Pass[DedupCounts]):
             "priority": np.concatenate(priority),
         }
 
-        columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = pack_rows(_HASH_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         bounds = find_hash_bounds(rows["hash"], self.parts.ranges)
-        write_rows(output, self.parts.shuffle("exact-hashes"), unit, rows, bounds)
+        shuffle = self.parts.shuffle("exact-hashes")
+        write_rows(output, shuffle, self.unit_name(unit), rows, bounds)
         if unit >= self.parts.local_parts:
             return {"other": {"hashed": len(rows)}}
         return {"hashed": len(rows), "without_key": without_key}
@@ -165,10 +183,21 @@ class ExactSurvivors(Pass[DedupCounts]):
     before_near: bool
     name: str = "exact-survivors"
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": EXACT_VERSION,
+            "before_near": self.before_near,
+            "local_parts": self.parts.local_parts,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"hashes": self.parts.digest_files("exact-hashes", known)}
+
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _HASH_ROW)
+        rows, part = read_numbered_rows(
+            self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _HASH_ROW
+        )
         uids = np.ascontiguousarray(rows["uid"])
-        part = rows["part"]
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["priority"], uids)
         is_local = part < self.parts.local_parts
         # a uid may be in both outputs, but not twice in this one
@@ -180,8 +209,8 @@ class ExactSurvivors(Pass[DedupCounts]):
         if repeated.any():
             uid = uids[ordered][1:][repeated][0].ljust(16, b"\0").hex()
             raise IntegrityError(
-                f"dedup: document {uid} is twice below {self.parts.documents}: the same record was "
-                "read twice; name each input once"
+                f"dedup: document {uid} is twice below {self.parts.documents.folder}: the same "
+                "record was read twice; name each input once"
             )
 
         # drops, sorted by part and uid
@@ -189,14 +218,15 @@ class ExactSurvivors(Pass[DedupCounts]):
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
         bounds = find_number_bounds(part[order], self.parts.units)
-        write_rows(output, self.parts.shuffle("exact-drops"), unit, drops, bounds)
+        name = self.unit_name(unit)
+        write_rows(output, self.parts.shuffle("exact-drops"), name, drops, bounds)
 
         if self.before_near:
             # the distinct (kept uid, part) pairs
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[find_group_starts(copies)]
-            write_rows(output, self.parts.shuffle("exact-kept"), unit, copies, [0, len(copies)])
+            write_rows(output, self.parts.shuffle("exact-kept"), name, copies, [0, len(copies)])
 
         # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped[is_local[dropped]]]))

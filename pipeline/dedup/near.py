@@ -35,16 +35,21 @@ from clozeline.pipeline.dedup.parts import (
     find_number_bounds,
     locate_keys,
     pack_rows,
-    read_rows,
+    read_numbered_rows,
     smallest_uids,
     uid_column,
     write_clusters,
     write_rows,
 )
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.text.normal_form import MatchForm, choose_match_form, match_words
+from clozeline.pipeline.text.normal_form import (
+    MATCH_VERSION,
+    MatchForm,
+    choose_match_form,
+    match_words,
+)
 from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams
 from clozeline.recorded_file import find_file
 from clozeline.seeding import mix
@@ -59,8 +64,8 @@ _PAIR_BLOCK: Final = 1 << 16  # pairs of sketches compared at once
 _MOST_ROUNDS: Final = 32
 """Maximum rounds of splitting components; documents that are still pending after them are kept,
 so that the time is linear."""
-_KEY_ROW: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
-"""Row of a band key: the key, and the part and row of its document."""
+_KEY_ROW: Final = (("key", "<u8"), ("row", "<u4"))
+"""Row of a band key: the key, and the row of its document in its part."""
 _CANDIDATE_ROW: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
 """Row of a document in a group that shares a band key; `starts` marks the first row of a group."""
 
@@ -139,8 +144,8 @@ def _document_schema(options: NearConfig) -> Schema:
     return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
 
 
-def _documents_file(part: int) -> str:
-    return f"tmp/near-documents/{part:06d}.rows"
+def _documents_file(part: str) -> str:
+    return f"tmp/near-documents/{part}.rows"
 
 
 @dataclass
@@ -149,13 +154,31 @@ class NearSignatures(Pass[DedupCounts]):
 
     units: int
     parts: Parts
-    options: NearConfig
+    config: NearConfig
     after_exact: bool
     name: str = "near-signatures"
 
+    def unit_name(self, unit: int) -> str:
+        return self.parts.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        options = self.config
+        return {
+            "version": NEAR_VERSION + MATCH_VERSION,
+            "minhash": [options.ngram, options.bands, options.rows],
+            "ranges": self.parts.ranges,
+            "is_kept": unit >= self.parts.local_parts,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        documents = {"documents": self.parts.digest(unit, known)}
+        if not self.after_exact:
+            return documents
+        return {**documents, "exact drops": self.parts.digest_pieces("exact-drops", known, unit)}
+
     def run(self, unit: int, output: Output) -> DedupCounts:
-        options = self.options
-        schema = _document_schema(self.options)
+        options = self.config
+        schema = _document_schema(options)
         minhash = MinHash(options.ngram, options.bands, options.rows)
         keys = [np.empty((0, options.bands), np.uint64)]
         documents = [np.empty(0, np.dtype(list(schema)))]
@@ -189,7 +212,8 @@ class NearSignatures(Pass[DedupCounts]):
             )
 
         rows = np.concatenate(documents)
-        with output.file(_documents_file(unit)) as path:
+        name = self.unit_name(unit)
+        with output.file(_documents_file(name)) as path:
             path.write_bytes(rows.tobytes())
 
         # band keys [documents * bands], sorted by (key, row)
@@ -197,10 +221,9 @@ class NearSignatures(Pass[DedupCounts]):
         owners = np.repeat(np.arange(len(rows), dtype=np.uint32), options.bands)
         order = np.lexsort((owners, flat))
         columns: dict[str, NDArray[Any]] = {"key": flat[order], "row": owners[order]}
-        columns["part"] = np.full(len(order), unit, np.uint32)
         bounds = find_hash_bounds(columns["key"], self.parts.ranges)
         write_rows(
-            output, self.parts.shuffle("near-keys"), unit, pack_rows(_KEY_ROW, columns), bounds
+            output, self.parts.shuffle("near-keys"), name, pack_rows(_KEY_ROW, columns), bounds
         )
         counts: DedupCounts = {"near": {"keys": len(flat)}}
         if unit >= self.parts.local_parts:
@@ -216,20 +239,30 @@ class NearCandidates(Pass[DedupCounts]):
     parts: Parts
     name: str = "near-candidates"
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"version": NEAR_VERSION}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"signatures": self.parts.digest_files("near-keys", known)}
+
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY_ROW)
-        rows = rows[np.argsort(rows["key"], kind="stable")]
+        rows, part = read_numbered_rows(
+            self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY_ROW
+        )
+        order = np.argsort(rows["key"], kind="stable")
+        rows = rows[order]
         starts = find_group_starts(rows["key"])
         # a key that starts here, and whose next row starts another key, has one document
         shared = ~(starts & np.append(starts[1:], True))
         columns = {
             "starts": starts[shared],
-            "part": rows["part"][shared],
+            "part": part[order][shared],
             "row": rows["row"][shared],
         }
 
         chosen = pack_rows(_CANDIDATE_ROW, columns)
-        write_rows(output, self.parts.shuffle("near-candidates"), unit, chosen, [0, len(chosen)])
+        shuffle = self.parts.shuffle("near-candidates")
+        write_rows(output, shuffle, self.unit_name(unit), chosen, [0, len(chosen)])
         return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
 
 
@@ -241,10 +274,28 @@ class NearClusters(Pass[DedupCounts]):
     """
 
     parts: Parts
-    options: NearConfig
+    config: NearConfig
     after_exact: bool
     name: str = "near-clusters"
     units: int = 1
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": NEAR_VERSION,
+            "verify": self.config.verify,
+            "ranges": self.parts.ranges,
+            "local_parts": self.parts.local_parts,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        pass_digest = known.pass_digest(self.parts.folder, "near-signatures")
+        digests = {
+            "signatures": pass_digest,
+            "candidates": self.parts.digest_files("near-candidates", known),
+        }
+        if self.after_exact:
+            digests["exact copies"] = self.parts.digest_files("exact-kept", known)
+        return digests
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         # nodes are documents (part << 32 | row), then indices into the sorted nodes
@@ -258,7 +309,7 @@ class NearClusters(Pass[DedupCounts]):
 
         groups = np.cumsum(rows["starts"], dtype=np.uint32)
         kept, similarity = choose_representatives(
-            groups, holders, uids, priority, documents["sketch"], self.options.verify
+            groups, holders, uids, priority, documents["sketch"], self.config.verify
         )
         dropped = np.flatnonzero(kept != np.arange(len(uids)))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
@@ -283,7 +334,7 @@ class NearClusters(Pass[DedupCounts]):
         pieces = list[bytes]()
         size = 0
 
-        for piece in shuffle.read(self.parts.folder, 0):
+        for _, piece in shuffle.read(self.parts.folder, 0):
             pieces.append(piece)
             size += len(piece) // dtype.itemsize
             if size > MOST_CANDIDATES:
@@ -298,12 +349,13 @@ class NearClusters(Pass[DedupCounts]):
 
     def _read_documents(self, nodes: UInt64) -> NDArray[Any]:
         """Return the row of each node, from the files of the parts."""
-        dtype = np.dtype(list(_document_schema(self.options)))
+        dtype = np.dtype(list(_document_schema(self.config)))
         documents = np.empty(len(nodes), dtype)
         folder = self.parts.folder
         bounds = find_number_bounds(nodes >> np.uint64(32), self.parts.units)
         for part in np.flatnonzero(np.diff(bounds)).tolist():
-            file = find_file(folder, f"near-signatures-{part:06d}", _documents_file(part))
+            name = self.parts.names[part]
+            file = find_file(folder, f"near-signatures/{name}", _documents_file(name))
             inside = slice(bounds[part], bounds[part + 1])
             documents[inside] = np.frombuffer(file.buffer(), dtype)[
                 nodes[inside] & np.uint64(0xFFFFFFFF)
@@ -338,7 +390,7 @@ class NearClusters(Pass[DedupCounts]):
             # copies of a dropped document, which exact dedup removed, name the document kept
             # instead
             more = [(drops, part)]
-            for piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
+            for _, piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
                 copies = np.frombuffer(piece, np.dtype(list(COPY)))
                 index, present = locate_keys(drops["uid"], copies["uid"])
                 more.append((drops[index[present]], copies["part"][present]))
@@ -346,7 +398,7 @@ class NearClusters(Pass[DedupCounts]):
 
         order = np.lexsort((drops["uid"], part))
         bounds = find_number_bounds(part[order], self.parts.units)
-        write_rows(output, self.parts.shuffle("near-drops"), 0, drops[order], bounds)
+        write_rows(output, self.parts.shuffle("near-drops"), "000000", drops[order], bounds)
 
 
 def choose_representatives(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -13,12 +14,17 @@ from numpy.typing import NDArray
 from clozeline.arrays import Bool, Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.plan import read_plan
-from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts, RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import document_stages
-from clozeline.pipeline.execution.unit_record import Output, outputs_digest, records, require_equal
+from clozeline.pipeline.execution.unit_record import (
+    RECORDS,
+    KnownRecords,
+    Output,
+    records,
+    require_equal,
+)
 from clozeline.pipeline.ingest.documents.document import row_schema
-from clozeline.pipeline.ingest.documents.files import find_documents_file
 from clozeline.recorded_file import RecordedFile
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
@@ -47,7 +53,7 @@ def pack_rows(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[An
 
 
 def write_rows(
-    output: Output, shuffle: Shuffle, source: int, rows: NDArray[Any], bounds: Sequence[int]
+    output: Output, shuffle: Shuffle, source: str, rows: NDArray[Any], bounds: Sequence[int]
 ) -> None:
     """Write the sorted rows of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
     require_equal(
@@ -60,7 +66,19 @@ def write_rows(
 
 def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) -> NDArray[Any]:
     """Return the rows of a destination, in the order of the sources."""
-    return np.frombuffer(b"".join(shuffle.read(folder, destination)), np.dtype(list(schema)))
+    pieces = [piece for _, piece in shuffle.read(folder, destination)]
+    return np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
+
+
+def read_numbered_rows(
+    folder: Path, shuffle: Shuffle, destination: int, schema: Schema
+) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    """Return the rows of a destination and the index of the source of each row, shape [n]."""
+    dtype = np.dtype(list(schema))
+    pieces = list(shuffle.read(folder, destination))
+    sizes = [len(piece) // dtype.itemsize for _, piece in pieces]
+    rows = np.frombuffer(b"".join(piece for _, piece in pieces), dtype)
+    return rows, np.repeat(np.array([source for source, _ in pieces], np.uint32), sizes)
 
 
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
@@ -136,21 +154,29 @@ cluster, `similarity` the estimated Jaccard similarity to the kept document. Eve
 or more members."""
 
 _Side = Literal["parts", "local", "ranges", "one"]
-SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
-    "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
-    "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
+SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
+    # rows of documents, to ranges of their hash
+    "exact-hashes": ("parts", "ranges", "exact-hashes"),
+    # exact copies, to their parts
+    "exact-drops": ("ranges", "parts", "exact-survivors"),
     # kept by exact dedup, to the unit that forms clusters of near-duplicates
-    "exact-kept": ("ranges", "one"),
-    "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
+    "exact-kept": ("ranges", "one", "exact-survivors"),
+    # band keys, to ranges of the key
+    "near-keys": ("parts", "ranges", "near-signatures"),
     # documents that share a band key, to the unit that forms clusters
-    "near-candidates": ("ranges", "one"),
-    "near-drops": ("one", "parts"),  # near copies, to the parts that name them
-    "lines-hashes": ("local", "ranges"),  # hashes of lines, to their ranges
-    "lines-drops": ("ranges", "local"),  # lines to remove, to their parts
-    "spans-hashes": ("local", "ranges"),  # the same for spans of sentences
-    "spans-drops": ("ranges", "local"),
+    "near-candidates": ("ranges", "one", "near-candidates"),
+    # near copies, to the parts that name them
+    "near-drops": ("one", "parts", "near-clusters"),
+    # hashes of lines, to their ranges
+    "lines-hashes": ("local", "ranges", "lines-hashes"),
+    # lines to remove, to their parts
+    "lines-drops": ("ranges", "local", "lines-drops"),
+    # the same for spans of sentences
+    "spans-hashes": ("local", "ranges", "spans-hashes"),
+    "spans-drops": ("ranges", "local", "spans-drops"),
 }
-"""Source and destination of each shuffle of rows; `local` excludes parts of another output."""
+"""Sources, destinations and writing pass of each shuffle of rows; `local` excludes parts of another
+output."""
 
 
 class DuplicateCounts(TypedDict, total=False):
@@ -197,9 +223,7 @@ class DedupCounts(RewriteCounts, total=False):
 class OtherOutput:
     """The final documents of another finished output, whose copies dedup removes from this run."""
 
-    documents: Path  # of a stage, which holds `documents/<unit:06d>.arrow`
-    units: int  # number of parts
-    digest: str  # of all files of the stage
+    documents: DocumentParts
 
     @staticmethod
     def open(path: Path) -> "OtherOutput":
@@ -209,7 +233,7 @@ class OtherOutput:
             ConfigurationError: there are none, or their stage is incomplete.
         """
         written = (path / name for name in reversed(document_stages()))
-        folder = next((folder for folder in written if (folder / "records").is_dir()), None)
+        folder = next((folder for folder in written if (folder / RECORDS).is_dir()), None)
         if folder is None:
             raise ConfigurationError(
                 f"dedup.against: {path}: expected the output of a run with documents, found none: "
@@ -222,36 +246,52 @@ class OtherOutput:
         except (OSError, ValueError, KeyError, TypeError):
             units = 0
 
-        finished = records(folder, "main")
-        if [record.unit for record in finished] != list(range(units)):
+        finished = [record.unit for record in records(folder, "main")]
+        if len(finished) != units:
             raise ConfigurationError(
                 f"dedup.against: {folder}: expected {units:,} finished units, got "
                 f"{len(finished):,}: finish that run first"
             )
 
-        return OtherOutput(folder, units, outputs_digest(finished))
+        return OtherOutput(DocumentParts(folder, tuple(finished)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """The documents that dedup reads, by part, and the files between its passes."""
 
-    documents: Path  # of the previous stage, which holds `documents/<unit:06d>.arrow`
+    documents: DocumentParts  # of the previous stage
     folder: Path  # of dedup
-    local_parts: int  # number of parts of this run
     ranges: int  # number of hash ranges
     other: OtherOutput | None = None
     """its parts follow those of this run, for exact and near dedup"""
 
     @property
+    def local_parts(self) -> int:
+        """Number of parts of this run."""
+        return len(self.documents)
+
+    @property
     def units(self) -> int:
         """Number of parts, including those of the other output."""
-        return self.local_parts + (0 if self.other is None else self.other.units)
+        return len(self.names)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parts, in files and records."""
+        others = () if self.other is None else self.other.documents.names
+        return (*self.documents.names, *(f"against-{name}" for name in others))
 
     def find_documents(self, part: int) -> RecordedFile:
         if part >= self.local_parts and self.other is not None:
-            return find_documents_file(self.other.documents, part - self.local_parts)
-        return find_documents_file(self.documents, part)
+            return self.other.documents.file(part - self.local_parts)
+        return self.documents.file(part)
+
+    def digest(self, part: int, known: KnownRecords) -> str:
+        """Return the digest of the documents of a part."""
+        if part >= self.local_parts and self.other is not None:
+            return self.other.documents.digest(part - self.local_parts, known)
+        return self.documents.digest(part, known)
 
     def priorities(self, part: int, batch: pa.RecordBatch) -> Int64:
         """Return the priority of each document of a part, shape [n]; the highest copy is kept."""
@@ -261,9 +301,22 @@ class Parts:
 
     def shuffle(self, name: str) -> Shuffle:
         """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
-        sizes = {"parts": self.units, "local": self.local_parts, "ranges": self.ranges, "one": 1}
-        source, destination = (sizes[side] for side in SHUFFLES[name])
-        return Shuffle(name, source, destination)
+        sides = {
+            "parts": self.names,
+            "local": self.documents.names,
+            "ranges": tuple(f"{number:06d}" for number in range(self.ranges)),
+            "one": ("000000",),
+        }
+        source, destination, writer = SHUFFLES[name]
+        return Shuffle(name, sides[source], len(sides[destination]), writer)
+
+    def digest_pieces(self, name: str, known: KnownRecords, destination: int) -> str:
+        """Return a digest of the rows for a destination of a shuffle."""
+        return self.shuffle(name).digest(self.folder, known, destination)
+
+    def digest_files(self, name: str, known: KnownRecords) -> str:
+        """Return a digest of all rows of a shuffle, for units that name parts by their number."""
+        return self.shuffle(name).whole_digest(self.folder, known)
 
     def read_drops(self, name: str, part: int) -> tuple[Uids, Uids]:
         """Return the dropped uids that concern a part, sorted, and the uid kept instead of each.

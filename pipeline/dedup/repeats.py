@@ -5,11 +5,11 @@ Pieces are hashed part by part, and decided range by range.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import xxhash
@@ -25,6 +25,7 @@ from clozeline.pipeline.dedup.parts import (
     find_hash_bounds,
     find_number_bounds,
     pack_rows,
+    read_numbered_rows,
     read_rows,
     uid_bytes,
     uid_column,
@@ -32,10 +33,10 @@ from clozeline.pipeline.dedup.parts import (
 )
 from clozeline.pipeline.execution.rewritten_documents import rewrite_part
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
-from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm, normalize_as
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_hashes import WordHashes
@@ -45,16 +46,9 @@ REPEATS_VERSION: Final = 2
 """Raised when a piece, its hash, or the remaining text changes."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
 """Hashes of pieces, shape [n], and the index of the first unit of each piece, shape [n]."""
-_IterateDocuments: TypeAlias = Callable[[int], Iterator[tuple[int, Document]]]
-"""Function that yields (row in the part, document) for the documents that earlier types keep."""
-_PIECE_ROW: Final = (
-    ("hash", "<u8"),
-    ("uid", "S16"),
-    ("part", "<u4"),
-    ("row", "<u4"),
-    ("first", "<u4"),
-)
-"""Row of a piece: its hash, its document (uid, part, row), and the index of its first unit."""
+_PIECE_ROW: Final = (("hash", "<u8"), ("uid", "S16"), ("row", "<u4"), ("first", "<u4"))
+"""Row of a piece: its hash, its document (uid, and row in its part), and the index of its first
+unit."""
 
 
 @dataclass
@@ -74,6 +68,11 @@ class TextPieces(ABC):
     """number of units of a piece"""
     numbers: bool = True
     """whether different numbers make different pieces"""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Versions and options that determine hashes and decisions, as JSON data."""
+        return {"type": self.NAME, "version": REPEATS_VERSION + MATCH_VERSION, **asdict(self)}
 
     @cached_property
     def words(self) -> WordHashes:
@@ -137,6 +136,10 @@ class SpanPieces(TextPieces):
 
     NAME: ClassVar[str] = "spans"
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {**super().options, "splitter": Regex.VERSION}
+
     @cached_property
     def splitter(self) -> Regex:
         return Regex(Regex.Options())
@@ -171,17 +174,21 @@ class PieceHashes(Pass[DedupCounts]):
     Texts with a translation are neither counted nor changed, because their sides would differ.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        pieces: TextPieces,
-        documents: _IterateDocuments,
-    ) -> None:
-        self.parts = parts
+    def __init__(self, pieces: TextPieces, earlier: "RemovalTypes") -> None:
+        self.parts = earlier.parts
         self.pieces = pieces
-        self.documents = documents
+        self.earlier = earlier
         self.name = f"{pieces.NAME}-hashes"
-        self.units = parts.local_parts
+        self.units = earlier.parts.local_parts
+
+    def unit_name(self, unit: int) -> str:
+        return self.parts.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {**self.earlier.options, **self.pieces.options, "ranges": self.parts.ranges}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return self.earlier.reads(unit, known)
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts = self.parts
@@ -193,7 +200,7 @@ class PieceHashes(Pass[DedupCounts]):
         sizes = list[int]()
         pairs = 0
 
-        for row, document in self.documents(unit):
+        for row, document in self.earlier.documents(unit):
             if document.target_text is not None:
                 pairs += 1
                 continue
@@ -212,11 +219,10 @@ class PieceHashes(Pass[DedupCounts]):
             "uid": np.repeat(uid_column(uids), sizes),
             "row": np.repeat(np.array(rows, np.uint32), sizes),
         }
-        columns["part"] = np.full(len(columns["row"]), unit, np.uint32)
         order = np.argsort(columns["hash"], kind="stable")
         packed = pack_rows(_PIECE_ROW, columns)[order]
         bounds = find_hash_bounds(columns["hash"][order], parts.ranges)
-        write_rows(output, parts.shuffle(f"{name}-hashes"), unit, packed, bounds)
+        write_rows(output, parts.shuffle(f"{name}-hashes"), self.unit_name(unit), packed, bounds)
         amounts: PieceCounts = {
             "documents": len(uids) + pairs,
             "pairs": pairs,
@@ -235,11 +241,25 @@ class PieceDrops(Pass[DedupCounts]):
         self.name = f"{pieces.NAME}-drops"
         self.units = parts.ranges
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.pieces.options
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            f"{self.pieces.NAME} of documents": self.parts.digest_files(
+                f"{self.pieces.NAME}-hashes", known
+            )
+        }
+
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts = self.parts
         name = self.pieces.NAME
-        rows = read_rows(parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE_ROW)
-        rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
+        rows, part = read_numbered_rows(
+            parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE_ROW
+        )
+        order = np.lexsort((rows["first"], rows["uid"], rows["hash"]))
+        rows = rows[order]
+        part = part[order]
         is_first = find_group_starts(rows["hash"])
         counted = np.ones(len(rows), dtype=bool)
         limit = 1
@@ -251,16 +271,18 @@ class PieceDrops(Pass[DedupCounts]):
 
         groups = np.cumsum(is_first) - 1
         repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
-        removed = rows[repeated & ~is_first] if self.pieces.keep_first else rows[repeated]
+        chosen = repeated & ~is_first if self.pieces.keep_first else repeated
+        removed = rows[chosen]
+        part = part[chosen]
 
         # runs of units [first, last) of the documents, by part
-        removed = removed[np.lexsort((removed["first"], removed["row"], removed["part"]))]
-        bounds = find_number_bounds(removed["part"], parts.local_parts)
+        order = np.lexsort((removed["first"], removed["row"], part))
+        removed = removed[order]
+        bounds = find_number_bounds(part[order], parts.local_parts)
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
-        write_rows(
-            output, parts.shuffle(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds
-        )
+        shuffle = parts.shuffle(f"{name}-drops")
+        write_rows(output, shuffle, self.unit_name(unit), pack_rows(PIECE_DROP, columns), bounds)
         amounts: PieceCounts = {
             "compared": len(rows),
             "repeated": int(repeated.sum()),
@@ -281,6 +303,25 @@ class RemovalTypes:
     seed: int
     forms: Mapping[str, NormalForm] = field(default_factory=dict)
     """stored form of texts by source group; other groups have the form `prose`"""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Versions and options that determine which documents stay, as JSON data."""
+        return {
+            "version": REPEATS_VERSION,
+            "seed": self.seed,
+            "forms": dict(self.forms),
+            "pieces": [dict(each.options) for each in self.pieces],
+        }
+
+    def reads(self, part: int, known: KnownRecords) -> Mapping[str, str]:
+        """Return digests of the documents of a part, and of what is removed from them."""
+        removed = [f"{each.NAME}-drops" for each in self.pieces]
+        removed += ["exact-drops"] * self.exact + ["near-drops"] * self.near
+        digests = {
+            name.replace("-", " "): self.parts.digest_pieces(name, known, part) for name in removed
+        }
+        return {"documents": self.parts.digest(part, known), **digests}
 
     def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
         """Return the types that are removed before these pieces are compared."""
@@ -376,10 +417,22 @@ class RemoveDuplicates(Pass[DedupCounts]):
     removals: RemovalTypes
     name: str = "main"
 
+    def unit_name(self, unit: int) -> str:
+        return self.removals.parts.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.removals.options
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return self.removals.reads(unit, known)
+
     def run(self, unit: int, output: Output) -> DedupCounts:
         removal = PartRemoval(self.removals, unit)
         rewritten = rewrite_part(
-            output, unit, self.removals.parts.find_documents(unit), removal.decide
+            output,
+            self.unit_name(unit),
+            self.removals.parts.find_documents(unit),
+            removal.decide,
         )
         counts: DedupCounts = {}
         if self.removals.pieces:

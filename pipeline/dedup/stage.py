@@ -11,11 +11,10 @@ from typing import ClassVar, Final
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
-from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
+from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
+from clozeline.pipeline.dedup.near import NearCandidates, NearClusters, NearSignatures
 from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.repeats import (
-    REPEATS_VERSION,
     LinePieces,
     PieceDrops,
     PieceHashes,
@@ -26,9 +25,8 @@ from clozeline.pipeline.dedup.repeats import (
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Stage, documents_folder
-from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm
-from clozeline.pipeline.text.sentences.regex import Regex
+from clozeline.pipeline.execution.stages import Pass, Stage
+from clozeline.pipeline.text.normal_form import NormalForm
 
 _DUPLICATES: Final = (("rejected", "exact_duplicate"), ("rejected", "near_duplicate"))
 
@@ -96,24 +94,16 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         Equation(["dropped"], ["applied"], within=("pieces", EACH), of_stage=True),
     )
 
-    def version(self) -> int:
-        version = EXACT_VERSION + NEAR_VERSION + MATCH_VERSION
-        splitter = 0 if self.config.spans is None else Regex.VERSION
-        return version + (REPEATS_VERSION + splitter) * bool(choose_pieces(self.config))
-
     @cached_property
     def _other(self) -> OtherOutput | None:
         return None if self.config.against is None else OtherOutput.open(self.config.against)
-
-    def files(self) -> Mapping[str, str]:
-        return {} if self._other is None else {"against": self._other.digest}
 
     def validate(self) -> Iterator[str]:
         """Yield the faults of the other output."""
         try:
             if (
                 self._other is not None
-                and self._other.documents.parent.resolve() == self.folder.parent.resolve()
+                and self._other.documents.folder.parent.resolve() == self.folder.parent.resolve()
             ):
                 yield (
                     f"dedup.against: {self.config.against}: this is the output of this recipe; "
@@ -124,17 +114,13 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
     @property
     def _parts(self) -> Parts:
-        plan = self.plan
-        documents = documents_folder(self.recipe, self.name)
-        return Parts(
-            documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other
-        )
+        return Parts(self.documents, self.folder, count_ranges(self.plan.shards), self._other)
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
         exact = self.config.exact
         near = self.config.near
-        bundles = {name: parts.shuffle(name).passes() for name in SHUFFLES}
+        bundles = {name: parts.shuffle(name).passes(parts.folder) for name in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
 
         if exact is not None:
@@ -163,7 +149,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
         for each in pieces:
             passes += [
-                PieceHashes(parts, each, removals.earlier_types(each).documents),
+                PieceHashes(each, removals.earlier_types(each)),
                 *bundles[f"{each.NAME}-hashes"],
             ]
             passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]

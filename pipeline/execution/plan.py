@@ -1,11 +1,13 @@
 """The plan: units of input and the number of shards, fixed before any task starts.
 
-Large files are cut into units, small files are packed into one. Everything later (names, seeds,
-accounting) depends on units, never on tasks. The plan holds no absolute path, and its digest covers
-no time, so you can move or copy the inputs and every uid stays the same.
+Large files are cut into units, and many small files share one. Everything later (names, seeds,
+accounting) depends on units, never on tasks. A unit bears the name of its first input, and its end
+depends on few inputs next to it, so that an added, changed or removed input changes few units. The
+plan holds no absolute path, so you can move or copy the inputs and every uid stays the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
-from clozeline.configuration.config import config_digest, to_data
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError, join_names
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
@@ -31,6 +33,7 @@ from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect_reader, is_fallback_reader, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.seeding import hash64
 
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
@@ -44,13 +47,17 @@ _STORED_FIELDS: Final = ("unit", "source", "source_group", "reader", "start", "e
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
-"""Most units, and most shards, of a large corpus: units times shards, the number of shuffle pieces,
-stays below 7 * 10^7."""
+"""Most shards, and about the most units, of a large corpus: units times shards, the number of
+shuffle pieces, stays below 2 * 10^8."""
 MOST_PIECES: Final = 10**10
 """Most pieces of a shuffle. A piece takes 24 bytes in an index, and about 50 microseconds to write
 and read."""
 PLAN_STAGE: Final = "clean"
-"""The stage that reads the inputs; its first start freezes the plan."""
+"""The stage that reads the inputs, and writes the plan into its folder."""
+_SEPARATE_FILES: Final = 64
+"""Most small files that have a unit each; more of them share units."""
+_MOST_NAME_CHARACTERS: Final = 60
+"""Most characters of the name of an input in the name of its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +93,16 @@ class Plan:
     ranges: tuple[PlannedRange, ...]
     shards: int
     inputs: tuple[dict[str, Any], ...]
-    """source, bytes, options, reader and `splittable` of each input"""
+    """source, bytes, options, reader, `is_splittable` and `identity` of each input; another
+    identity means another content"""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     states: Mapping[str, FileState] = field(default_factory=dict)
     """state of each input by name, used only to detect changes"""
+    changes: Mapping[str, int] = field(default_factory=dict)
+    """number of `new`, `changed` and `removed` inputs since the stored plan, which omits it"""
+    shards_before: int = 0
+    """number of shards in the stored plan, which omits it"""
 
     @property
     def bytes(self) -> int:
@@ -105,9 +117,10 @@ class Plan:
         )
 
     @cached_property
-    def digest(self) -> str:
-        """Digest of the plan, without the states of files."""
-        return config_digest({**self.as_json(), "states": {}})
+    def names(self) -> tuple[str, ...]:
+        """Names of the units, and of the files that stages write for them."""
+        sizes = {each["source"]: each["bytes"] for each in self.inputs}
+        return tuple(_name_unit(unit[0], sizes[unit[0].source]) for unit in self.units)
 
     def as_json(self) -> dict[str, object]:
         """Return the content of `clean/plan.json`.
@@ -125,12 +138,22 @@ class Plan:
         }
 
 
-def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
+def _name_unit(first: PlannedRange, size: int) -> str:
+    """Return the name of a unit, from its first range; `size` is the size of that input."""
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", first.source)[-_MOST_NAME_CHARACTERS:].strip("-.")
+    offset = f"-{first.start:013d}" if (first.start, first.end) != (0, size) else ""
+    return f"{readable}-{hash64('unit', first.source) >> 16:012x}{offset}"
+
+
+def _make_plan(
+    recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None, changed: Collection[str]
+) -> Plan:
     """Return the plan of the files.
 
-    Files that the saved plan lists with equal options stay closed.
+    Files that the saved plan lists with equal options stay closed, except `changed` ones.
     """
     known = {each["source"]: each for each in saved.inputs} if saved else {}
+    known = {source: each for source, each in known.items() if source not in changed}
     options = {id(entry): _options(entry) for entry in recipe.input}
     inputs: list[dict[str, Any]] = []
 
@@ -144,6 +167,8 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
                 "options": options[id(file.entry)],
                 "reader": reader,
                 "is_splittable": is_splittable,
+                "identity": known.get(file.source, {}).get("identity")
+                or f"{file.bytes} bytes {file.state.version}",
             }
         inputs.append(entry)
 
@@ -153,14 +178,15 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
 
     _check_options(recipe, files, inputs)
 
-    # units and shards of a large corpus are larger, so that there are at most MOST_UNITS of them
+    # Powers of two change seldom while a corpus grows, and then each shard is split in two. Units
+    # and shards of a large corpus are larger, so that there are about MOST_UNITS of them.
     total = sum(each["bytes"] for each in inputs)
     sizes = recipe.plan_options
-    default = max(LEAST_BYTES, -(-total // MOST_UNITS))
+    default = max(LEAST_BYTES, _power_of_two(-(-total // MOST_UNITS)))
     unit_bytes = sizes.unit_bytes or default
     shard_bytes = sizes.shard_bytes or default
     ranges = tuple(_cut_into_units(files, inputs, unit_bytes))
-    shards = max(1, -(-total // shard_bytes))
+    shards = _power_of_two(-(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
@@ -172,6 +198,11 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     before = {} if saved is None else saved.states
     states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
     return Plan(ranges, shards, tuple(inputs), states=states)
+
+
+def _power_of_two(number: int) -> int:
+    """Return the smallest power of two that is not below a number."""
+    return 1 << max(0, number - 1).bit_length()
 
 
 def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
@@ -240,14 +271,23 @@ def _cut_into_units(
 ) -> Iterator[PlannedRange]:
     """Yield the ranges of the files.
 
-    Consecutive small files share a unit of at most `unit_bytes`.
+    Consecutive small files of a source share a unit of at most `unit_bytes`. A hash of its name and
+    its size decide whether a file is the last of its unit, so that other files change only the
+    units next to them (content-defined chunking; Muthitacharoen et al. 2001).
     """
+    small = sum(file.bytes <= unit_bytes for file in files)
+    share = 1 / _power_of_two(-(-small // _SEPARATE_FILES))
     unit = -1
     free_bytes = _FULL_UNIT
+    group = ""
 
     for file, planned in zip(files, inputs, strict=True):
         count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
+        if file.entry.source != group:
+            free_bytes = _FULL_UNIT
+            group = file.entry.source
+
         for start, end in pairwise(bounds):
             # start a unit for each part of a cut file, and when the unit of small files is full
             if count > 1 or end - start > free_bytes:
@@ -268,26 +308,27 @@ def _cut_into_units(
                 file.state,
             )
 
+        if hash64("last of a unit", file.source) < 2**64 * max(share, 2 * file.bytes / unit_bytes):
+            free_bytes = _FULL_UNIT
+
 
 def _find_changes(
     recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool
-) -> list[str]:
-    """Return the names of inputs that are new, missing or have changed content.
+) -> set[str]:
+    """Return the names of planned inputs that have changed content.
 
     A file counts as unchanged if its size and time, or its version in a store, are equal. If only
     the time of a local file differs, as after a copy, or with `verify`, its content is compared:
     the ranges that units have read with the hashes in their records, and for other files both ends
     of the file with the hash of the first start.
     """
-    planned = {each["source"] for each in saved.inputs}
-    changed = planned ^ {file.source for file in files}
+    changed = set[str]()
     doubtful: dict[str, Path] = {}
 
     for file in files:
-        if file.source not in planned:
+        if (before := saved.states.get(file.source)) is None:
             continue
         state = file.state
-        before = saved.states[file.source]
         if state.size != before.size or (isinstance(file.path, RemoteFile) and state != before):
             changed.add(file.source)
         elif isinstance(file.path, Path) and (verify or state != before):
@@ -317,7 +358,7 @@ def _find_changes(
         if ends_hash(doubtful[name], state.size) != state.ends:
             changed.add(name)
 
-    return sorted(changed)
+    return changed
 
 
 def _path(recipe: Recipe) -> Path:
@@ -339,7 +380,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 
 def load_saved_plan(recipe: Recipe) -> Plan | None:
-    """Return the frozen plan of a run, without paths of inputs; None before the first start."""
+    """Return the stored plan of a run, without paths of inputs; None before the first start."""
     path = _path(recipe)
     if not path.exists():
         return None
@@ -355,11 +396,10 @@ def load_saved_plan(recipe: Recipe) -> Plan | None:
         ) from error
 
 
-def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
+def store_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     """Return the plan of the recipe's inputs, and write `clean/plan.json` if it differs.
 
-    The first start freezes the list of inputs. Other options of an input, or other keys of `plan`,
-    change the plan, and every stage runs again.
+    Inputs that were added, changed or removed since the last start change their units alone.
     """
     if not recipe.input:
         raise ConfigurationError(
@@ -373,7 +413,7 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
 
 def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
-    """Return the plan of the recipe's `input` with local paths; without `input`, the frozen plan.
+    """Return the plan of the recipe's `input` with local paths; without `input`, the stored plan.
 
     `verify` compares the content of every input, even if size and time are equal.
     """
@@ -386,13 +426,11 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     files, skipped = list_inputs(recipe.input, recipe.output)
 
-    if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
-        paths = ", ".join(str(entry.path) for entry in recipe.input)
-        raise ConfigurationError(
-            f"{_path(recipe)}: the inputs of this output have changed since its first start: "
-            f"{len(changed)} differ in name, size or content, first {changed[0]!r}, of "
-            f"input={paths}. To add or replace data, choose a new output folder (output=DIR); to "
-            "continue this output, restore its inputs"
-        )
-
-    return replace(_make_plan(recipe, files, saved), skipped=skipped)
+    changed = set() if saved is None else _find_changes(recipe, saved, files, verify=verify)
+    before = set() if saved is None else {each["source"] for each in saved.inputs}
+    now = {file.source for file in files}
+    changes = {"new": len(now - before), "changed": len(changed), "removed": len(before - now)}
+    plan = _make_plan(recipe, files, saved, changed)
+    if saved is None:
+        return replace(plan, skipped=skipped, shards_before=plan.shards)
+    return replace(plan, skipped=skipped, changes=changes, shards_before=saved.shards)

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,27 @@ _LEAST_TABLE_WIDTH: Final = 40
 _LEAST_NAME_WIDTH: Final = 10
 """Fewest columns for the name of a stage."""
 _INTERVAL_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A stage in the table of `--plan`: how many of its units are kept, and why others are not."""
+
+    stage: str
+    units: int
+    kept: int
+    sure: int
+    """units that must run"""
+    most: int
+    """units that must run, or may have to"""
+    reasons: tuple[str, ...]
+    cpu_seconds: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of the row, without the name of the stage."""
+        to_make = f"{self.sure:,}" if self.sure == self.most else f"{self.sure:,} to {self.most:,}"
+        time = duration(self.cpu_seconds) if self.reasons else ""
+        return f"{self.units:,}", f"{self.kept:,}", to_make, time
 
 
 class Progress:
@@ -94,6 +116,11 @@ class Progress:
         """Show a message during the run, in lines of at most 80 columns."""
         self.console.print(wrap_log(message), highlight=False, soft_wrap=True, markup=False)
 
+    def show_plan(self, title: str, rows: Sequence[PlanRow]) -> None:
+        """Show which units a run keeps, and which it makes."""
+        for line in plan_lines(title, rows):
+            self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+
     def waiting(self) -> None:
         """Report that another run holds the output."""
         self.report("another run is writing this output: waiting for it")
@@ -128,6 +155,19 @@ def done_counter(
         return total - len(names)
 
     return count
+
+
+def plan_lines(title: str, rows: Sequence[PlanRow], columns: int = LOG_COLUMNS) -> list[str]:
+    """Return the table of `--plan`: units of each stage, and below why some must run."""
+    cells = [("units", "kept", "to make", "CPU time"), *(row.cells() for row in rows)]
+    widths = _column_widths(cells, columns)
+    first = columns - sum(widths) - 2 * len(widths)
+    lines = [title, *_align("stage", cells[0], first, widths), "─" * columns]
+    for row, amounts in zip(rows, cells[1:], strict=True):
+        lines += _align(row.stage, amounts, first, widths)
+        for reason in row.reasons:
+            lines += wrap_text(reason, columns, _INDENT, 2 * _INDENT)
+    return lines
 
 
 def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUMNS) -> list[str]:

@@ -6,12 +6,10 @@ Examples: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from clozeline.command import (
-    Detail,
     DetailOptions,
     keys_of,
     program_name,
@@ -30,14 +28,21 @@ from clozeline.command_line import (
 )
 from clozeline.configuration.config import config_class, config_file
 from clozeline.configuration.described_keys import DescribedKey, describe
-from clozeline.errors import ClozelineError, ConfigurationError, StorageError
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import Progress, print_table
+from clozeline.pipeline.execution.progress import Progress, plan_lines, print_table
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
-from clozeline.pipeline.execution.runner import WORK_IS_DONE, StageRun, run_recipe, stage_runs
+from clozeline.pipeline.execution.runner import (
+    WORK_IS_DONE,
+    describe_plan,
+    preview_stages,
+    run_recipe,
+    warn_of_new_tokenizer,
+)
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
+from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
 from clozeline.pipeline.registries import (
     EXECUTORS,
@@ -72,8 +77,10 @@ class PipelineOptions(DetailOptions):
     """the recipe: a YAML file, or recipe:NAME for one that comes with Clozeline"""
     verify: bool = False
     """hash inputs and finished files before units are skipped"""
-    dry_run: bool = False
-    """show the units that would run, and do nothing"""
+    plan: bool = False
+    """show which units are kept, which would run and why, and do nothing"""
+    force: Annotated[str | None, Dashed("STAGE")] = None
+    """make all units of a stage again"""
     detach: bool = False
     """submit the driver itself as a job of Slurm, and return"""
     words: Annotated[tuple[str, ...], OtherKeys("for example input=FILES output=DIR")] = ()
@@ -120,14 +127,14 @@ def _parse_and_run(
         )
 
     check_recipe(recipe)
-    if options.dry_run:
-        return _dry_run(recipe, stage)
+    if options.plan:
+        return _show_plan(recipe, stage, options)
     if options.detach:
         return _detach(
             recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")]
         )
 
-    return _run(recipe, stage, options.detail, verify=options.verify)
+    return _run(recipe, stage, options)
 
 
 def _print_keys(stage: str | None, all_keys: bool) -> None:
@@ -153,8 +160,9 @@ def _print_keys(stage: str | None, all_keys: bool) -> None:
     sys.stdout.write(f"\n{lines}\n{more}")
 
 
-def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
+def _run(recipe: Recipe, only: str | None, options: PipelineOptions) -> int:
     """Run the stages, or one of them, print the table and write the report."""
+    detail = options.detail
     earlier_report(recipe.output_folder / "report.json")  # raises if a newer version wrote it
     summaries: list[StageSummary] = []
     reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
@@ -163,7 +171,14 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
     try:
         with stopping_at_signals():
-            run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
+            run_recipe(
+                recipe,
+                only,
+                Progress(detail),
+                summaries,
+                verify=options.verify,
+                force=options.force,
+            )
     finally:
         if summaries and detail != "quiet":
             with reports("the table"):
@@ -193,53 +208,26 @@ def _detach(recipe: Recipe, words: Sequence[str]) -> int:
     return 0
 
 
-def _dry_run(recipe: Recipe, only: str | None) -> int:
-    """Show the units that a run would process, without writing anything."""
-    plan = load_plan(recipe)
+def _show_plan(recipe: Recipe, only: str | None, options: PipelineOptions) -> int:
+    """Show the units that a run would keep and make, without writing anything."""
+    plan = load_plan(recipe, verify=options.verify)
     executor = recipe.executor
-    _show(
-        f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → "
-        f"{recipe.output}"
-    )
+    at_once = "" if executor.workers is None else f", {executor.workers} at a time"
+    _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    _show(f"output: {recipe.output}, free space: {size_text(free_bytes(recipe.output_folder))}")
     if plan.skipped:
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         _show(f"files that are skipped by their names: {skipped}")
 
-    at_once = "" if executor.workers is None else f", {executor.workers} at a time"
-    _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
-    _show(
-        f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}"
+    previews = preview_stages(
+        recipe, plan, KnownRecords(), verify=options.verify, force=options.force
     )
-
-    # after the first incomplete stage, nothing is known about the following ones
-    runs = stage_runs(recipe, plan, verify=False)
-
-    for name in stages_of(recipe):
-        run: StageRun[Any] | None = None
-        # the passes of a stage may depend on files that an earlier stage must still write
-        with suppress(StorageError):
-            run = next(runs, None)
-        if only in (None, name):
-            _show(f"{name}: {_describe_work(run)}")
-        if run is None or run.missing():
-            runs = iter(())
-            if run is not None and (warning := run.stage.warning()):
-                _show(warning)
-
+    rows = [each.row() for each in previews if only in (None, each.stage)]
+    for line in plan_lines(describe_plan(plan), rows):
+        _show(line)
+    if warning := warn_of_new_tokenizer(recipe, rows):
+        _show(wrap_log(warning))
     return 0
-
-
-def _describe_work(run: StageRun[Any] | None) -> str:
-    """Return the units that a stage would process."""
-    if run is None:
-        return "depends on the stages before it"
-    named = [
-        (runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)
-    ]
-    return (
-        ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named)
-        or "complete"
-    )
 
 
 def _show(text: str) -> None:

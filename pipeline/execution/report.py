@@ -69,14 +69,18 @@ def write_stage_report(
     counts: StageCounts,
     records: Sequence[UnitRecord],
     seconds: float,
+    options: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write `report.json` of a stage, with the versions that decided its output."""
+    """Write `report.json` of a stage, with the versions and options that decided its output.
+
+    `options` has the options of all passes by their digests, which the records name.
+    """
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
-    decided = {
-        "version": stage.version(),
-        "files": dict(sorted(stage.files().items())),
-        "packages": _package_versions(),
-    }
+    passes: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for record in records:
+        passes.setdefault(record.pass_name, {})[record.options] = options[record.options]
+    listed = {name: [each[digest] for digest in sorted(each)] for name, each in passes.items()}
+    decided = {"passes": listed, "packages": _package_versions()}
 
     content = {
         "format": REPORT_FORMAT,

@@ -1,18 +1,51 @@
-"""Rewrite the documents of a part without the dropped ones, and count input and output."""
+"""Find the documents of a stage by part; rewrite them without the dropped ones, and count both."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from clozeline.pipeline.execution.equations import Equation
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_equal
+from clozeline.pipeline.execution.unit_record import (
+    Counts,
+    KnownRecords,
+    Output,
+    add_counts,
+    require_equal,
+)
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
+    DOCUMENTS_FOLDER,
     Rejection,
+    documents_name,
     read_documents,
+    rejects_name,
     write_documents,
     write_rejects,
 )
-from clozeline.recorded_file import RecordedFile
+from clozeline.recorded_file import RecordedFile, find_file
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentParts:
+    """The documents that a stage wrote: a file for each unit of the plan."""
+
+    folder: Path  # of the stage
+    names: tuple[str, ...]
+    """names of the parts, in the order of the inputs"""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def file(self, part: int) -> RecordedFile:
+        """Return the file of a part."""
+        name = self.names[part]
+        return find_file(self.folder, f"main/{name}", documents_name(name))
+
+    def digest(self, part: int, known: KnownRecords) -> str:
+        """Return the digest of the documents of a part."""
+        return known.digest(self.folder, "main", self.names[part], DOCUMENTS_FOLDER)
+
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
 """Function of a document and its row in the part; it returns the document, edited or not, or its
@@ -38,7 +71,7 @@ class RewriteCounts(Counts, total=False):
 
 
 def rewrite_part(
-    output: Output, unit: int, source: RecordedFile, decide: Decision
+    output: Output, part: str, source: RecordedFile, decide: Decision
 ) -> RewriteCounts:
     """Write the kept documents of a part in order, and the rejections."""
     counts: RewriteCounts = {
@@ -66,12 +99,12 @@ def rewrite_part(
                 add_counts(counts, {"documents_out": 1, "characters_out": decision.characters})
                 yield decision
 
-    with output.file(f"documents/{unit:06d}.arrow") as path:
+    with output.file(documents_name(part)) as path:
         written = write_documents(path, iter_kept())
-    with output.file(f"rejects/{unit:06d}.arrow") as path:
+    with output.file(rejects_name(part)) as path:
         rejected = write_rejects(path, rejections)
 
-    where = f"{output.folder.name}: part {unit}"
+    where = f"{output.folder.name}: part {part}"
     require_equal(where, "documents_out", counts["documents_out"], "documents written", written)
     require_equal(
         where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected

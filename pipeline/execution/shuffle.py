@@ -10,22 +10,26 @@ too, so that swapped pieces and files are detected.
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
+from typing import Any, BinaryIO, Final, Self, TypeAlias
 
+import numpy as np
 import xxhash
 
+from clozeline.arrays import UInt64
+from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, KnownRecords, Output
 
 # Most files in one bundle; a process opens at most as many files at a time.
 _BUNDLE_FILES: Final = 256
 # Least number of (file, destination) pairs for which files are bundled.
 _BUNDLED_OPENS: Final = 8_192
+_BUNDLES_VERSION: Final = 1
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
 _INDEX_END: Final = struct.Struct("<QQ")
 
@@ -39,6 +43,13 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
     return digest.intdigest()
 
 
+def _hash_content(parts: Iterable[Bytes]) -> int:
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)
+    return digest.intdigest()
+
+
 class PieceWriter:
     """Writes pieces in order to a binary file, which will be named `name` in the stage's folder."""
 
@@ -47,6 +58,8 @@ class PieceWriter:
         self._name = name
         self._rows: list[tuple[int, int, int]] = []
         self._position = 0
+        self.contents: list[int] = []
+        """hash of the content of each piece, 0 for an empty one"""
 
     def add(self, parts: Iterable[Bytes]) -> None:
         """Append a piece, given as consecutive parts."""
@@ -54,6 +67,7 @@ class PieceWriter:
         length = sum(self._sink.write(part) for part in chunks)
         self._rows.append((self._position, length, _hash(self._name, len(self._rows), chunks)))
         self._position += length
+        self.contents.append(_hash_content(chunks) if length else 0)
 
     def close(self) -> None:
         """Write the index."""
@@ -134,48 +148,104 @@ class Shuffle:
     """Names and order of the files of a shuffle.
 
     A unit of the first pass writes its pieces in the order of their destinations, 0 to
-    `destinations` - 1, and may do so several times.
+    `destinations` - 1, and may do so several times. Its file does not depend on its number.
     """
 
     name: str
     """name of its folder"""
-    sources: int
-    """units of the first pass"""
+    sources: tuple[str, ...]
+    """names of the units of the first pass, in order"""
     destinations: int
     """units of the second pass"""
+    writer: str
+    """name of the first pass"""
 
-    def file(self, source: int) -> str:
+    def file(self, source: str) -> str:
         """Return the name of a source's file, relative to the stage's folder."""
-        return f"{TEMPORARY}/{self.name}/{source:06d}.pieces"
+        return f"{TEMPORARY}/{self.name}/{source}.pieces"
+
+    def digests_file(self, source: str) -> str:
+        """Return the name of the digests of a source's pieces, relative to the stage's folder."""
+        return f"digests/{self.name}/{source}.u64"
 
     def bundle(self, number: int) -> str:
         """Return the name of a bundle, relative to the stage's folder."""
         return f"{TEMPORARY}/{self.name}-bundles/{number:06d}.pieces"
 
+    def members(self, number: int) -> tuple[str, ...]:
+        """Return the sources of a bundle."""
+        return self.sources[number * _BUNDLE_FILES :][:_BUNDLE_FILES]
+
     @property
     def bundles(self) -> int:
         """Number of bundles; 0 if fewer than 8,192 opens are needed without them."""
-        opens = self.sources * self.destinations
-        return -(-self.sources // _BUNDLE_FILES) if opens >= _BUNDLED_OPENS else 0
+        opens = len(self.sources) * self.destinations
+        return -(-len(self.sources) // _BUNDLE_FILES) if opens >= _BUNDLED_OPENS else 0
 
-    def passes(self) -> list[Pass[Any]]:
-        """Return the pass that bundles the files, if there are bundles."""
-        return [Bundles(self)] if self.bundles else []
+    def passes(self, folder: Path) -> list[Pass[Any]]:
+        """Return the pass that bundles the files in a stage's folder, if there are bundles."""
+        return [Bundles(self, folder)] if self.bundles else []
 
-    def write(self, output: Output, source: int) -> AbstractContextManager[PieceWriter]:
+    @contextmanager
+    def write(self, output: Output, source: str) -> Iterator[PieceWriter]:
         """Yield the writer of a source's file."""
-        return _write(output, self.file(source))
+        with _write(output, self.file(source)) as writer:
+            yield writer
+        digests = np.zeros(self.destinations, np.uint64)
+        for number, digest in enumerate(writer.contents):
+            digests[number % self.destinations] += np.uint64(digest)
+        with output.file(self.digests_file(source)) as path:
+            path.write_bytes(digests.tobytes())
 
-    def read(self, folder: Path, destination: int) -> Iterator[bytes]:
-        """Yield the pieces for a destination, in the order of the sources."""
-        for number in range(self.bundles or self.sources):
-            name = self.bundle(number) if self.bundles else self.file(number)
-            with PieceFile(folder, name) as file:
-                yield from self.pieces(file, destination)
+    def read(self, folder: Path, destination: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the pieces for a destination with the indexes of their sources, in their order."""
+        if not self.bundles:
+            for index, source in enumerate(self.sources):
+                with PieceFile(folder, self.file(source)) as file:
+                    for piece in self.pieces(file, destination):
+                        yield index, piece
+
+        for number in range(self.bundles):
+            members = len(self.members(number))
+            with PieceFile(folder, self.bundle(number)) as file:
+                for member in range(members):
+                    piece = file.piece(destination * members + member)
+                    yield number * _BUNDLE_FILES + member, piece
 
     def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
-        """Yield the pieces of a file for a destination."""
+        """Yield the pieces of a source's file for a destination."""
         return map(file.piece, range(destination, len(file), self.destinations))
+
+    def digest(self, folder: Path, known: KnownRecords, destination: int) -> str:
+        """Return a digest of the pieces for a destination.
+
+        It does not depend on the order of the sources, nor on sources without a piece for it.
+
+        Raises:
+            NotMadeError: a source must run first.
+        """
+
+        def add_up() -> UInt64:
+            total = np.zeros(self.destinations, np.uint64)
+            for source in self.sources:
+                record = known.find(folder, self.writer, source)
+                file = record.output(folder, self.digests_file(source))
+                total += np.frombuffer(file.buffer(), np.uint64)
+            return total
+
+        return f"{known.once((folder, self.name, 'pieces'), add_up)[destination]:016x}"
+
+    def whole_digest(self, folder: Path, known: KnownRecords) -> str:
+        """Return a digest of all files and their order, for units that read them by number."""
+
+        def join() -> str:
+            files = (
+                known.find(folder, self.writer, source).outputs[self.file(source)]["xxh3_128"]
+                for source in self.sources
+            )
+            return config_digest(list(zip(self.sources, files, strict=True)))
+
+        return known.once((folder, self.name, "files"), join)
 
 
 @contextmanager
@@ -189,22 +259,30 @@ def _write(output: Output, name: str) -> Iterator[PieceWriter]:
 class Bundles(Pass[Counts]):
     """Bundles the files of 256 units of the previous pass, ordered by destination."""
 
-    intermediate: ClassVar[bool] = True
-
-    def __init__(self, shuffle: Shuffle) -> None:
+    def __init__(self, shuffle: Shuffle, folder: Path) -> None:
         self.shuffle = shuffle
+        self.folder = folder
         self.name = f"{shuffle.name}-bundles"
         self.units = shuffle.bundles
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"version": _BUNDLES_VERSION, "members": self.shuffle.members(unit)}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        shuffle = self.shuffle
+        found = (
+            known.find(self.folder, shuffle.writer, source) for source in shuffle.members(unit)
+        )
+        return {"pieces": config_digest([record.digest() for record in found])}
+
     def run(self, unit: int, output: Output) -> Counts:
         shuffle = self.shuffle
-        first = unit * _BUNDLE_FILES
-        members = range(first, min(shuffle.sources, first + _BUNDLE_FILES))
         with _write(output, shuffle.bundle(unit)) as writer, ExitStack() as stack:
             files = [
                 stack.enter_context(PieceFile(output.folder, shuffle.file(member)))
-                for member in members
+                for member in shuffle.members(unit)
             ]
             for destination in range(shuffle.destinations):
-                writer.add(piece for file in files for piece in shuffle.pieces(file, destination))
+                for file in files:
+                    writer.add(shuffle.pieces(file, destination))
         return {}

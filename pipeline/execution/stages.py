@@ -7,9 +7,10 @@ A stage is a folder of `pipeline/` with `stage.py` and `config.py`. For example,
 
 from __future__ import annotations
 
+import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from clozeline import plugins
-from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
@@ -30,9 +30,11 @@ from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.plan import Plan, load_plan
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
     Counts,
+    KnownRecords,
     Output,
     StageCounts,
     UnitRecord,
@@ -40,7 +42,6 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.recipe import Recipe, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import component_types
 from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
@@ -59,9 +60,28 @@ class Pass(ABC, Generic[StageCounts]):
 
     name: str
     units: int
-    intermediate: ClassVar[bool] = False
-    """true if only a later pass needs the output of this pass; the output may be missing once the
-    later pass is complete"""
+    lists_units: ClassVar[bool] = False
+    """true if its files list those of earlier passes: they are removed before one of these changes,
+    so that no manifest lists files of two configurations"""
+
+    def unit_name(self, unit: int) -> str:
+        """Return the name of a unit in its record and its files.
+
+        It must not depend on the other units, so that a unit keeps its files if units are added.
+        """
+        return f"{unit:06d}"
+
+    @abstractmethod
+    def options(self, unit: int) -> Mapping[str, Any]:
+        """Return versions and options that determine the output of a unit, as JSON data."""
+
+    @abstractmethod
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        """Return digests of the pieces that a unit reads, by labels, which `--plan` shows.
+
+        Raises:
+            NotMadeError: the unit that writes a piece must run first.
+        """
 
     @abstractmethod
     def run(self, unit: int, output: Output) -> StageCounts:
@@ -99,9 +119,16 @@ class ExpectedTokenizer:
 
 
 class Versioned(Protocol):
-    """An algorithm whose version counts toward the version of its stage."""
+    """An algorithm with a version, which is raised if it gives another output."""
 
     VERSION: ClassVar[int]
+
+
+def describe_algorithms(types: Iterable[type[Versioned]]) -> dict[str, Any]:
+    """Return the versions of algorithms, and digests of the source of custom ones, by name."""
+    algorithms = list(types)
+    versions = {plugins.name_of(each): int(each.VERSION) for each in algorithms}
+    return {"versions": versions, "custom": plugins.digests(algorithms)}
 
 
 class Stage(ABC, Generic[StageConfig, StageCounts]):
@@ -120,8 +147,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
     build_on_demand: ClassVar[bool] = False
     """true if this stage depends on no other: running a later stage alone then runs it, too"""
-    shared: ClassVar[tuple[str, ...]] = ("seed",)
-    """further keys of the recipe that determine its output"""
+    cpu_seconds_per_mb: ClassVar[float] = 0.1
+    """CPU seconds per MB of its input, which `--plan` expects before the stage has run"""
     equations: ClassVar[tuple[Equation, ...]] = ()
     """accounting equations: they check the counts of the stage, and say what tables show"""
 
@@ -140,24 +167,17 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         """Plan of the run, shared by all its stages."""
         return load_plan(self.recipe)
 
+    @cached_property
+    def documents(self) -> DocumentParts:
+        """Documents that the stage reads."""
+        return documents_before(self.recipe, self.name, self.plan.names)
+
     @abstractmethod
-    def version(self) -> int:
-        """Return the sum of the `VERSION`s of the algorithms that decide the output bytes."""
+    def passes(self) -> Iterable[Pass[StageCounts]]:
+        """Return the passes, in order.
 
-    def algorithms(self) -> Sequence[type]:
-        """Return the algorithms whose code decides the output; default: all in the recipe's key."""
-        return list(component_types(self.config))
-
-    def files(self) -> Mapping[str, str]:
-        """Return the hashes of further files that decide the output, by path.
-
-        If one of them changes, the stage runs again.
+        The units of a pass are complete when the next pass is requested.
         """
-        return {}
-
-    @abstractmethod
-    def passes(self) -> Sequence[Pass[StageCounts]]:
-        """Return the passes, in order."""
 
     @abstractmethod
     def row(self, counts: StageCounts) -> StageRow:
@@ -287,12 +307,12 @@ def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, 
     return stage
 
 
-def documents_folder(recipe: Recipe, before: str) -> Path:
-    """Return the folder of the last stage that writes documents and runs before `before`."""
-    names = all_stages()
-    for name in reversed(names[: names.index(before)]):
+def documents_before(recipe: Recipe, before: str, names: Sequence[str]) -> DocumentParts:
+    """Return the parts of the last stage that writes documents and runs before `before`."""
+    stages = all_stages()
+    for name in reversed(stages[: stages.index(before)]):
         if recipe.has(name) and _stage_class(name).writes_documents:
-            return recipe.folder(name)
+            return DocumentParts(recipe.folder(name), tuple(names))
     raise ConfigurationError(
         f"'{before}' needs documents, but the recipe has no earlier stage that writes them"
     )
@@ -316,6 +336,11 @@ def last_documents(output: Path) -> Path:
     )
 
 
+def writes_tokenizer(name: str) -> bool:
+    """Return whether a stage writes a tokenizer by training one."""
+    return _stage_class(name).writes_tokenizer and not _stage_class(name).build_on_demand
+
+
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
     """Return the stage that provides the tokenizer.
 
@@ -337,24 +362,14 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
     return stage_of(recipe, chosen[0])
 
 
-def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
-    """Return the digest of everything that determines the output of a stage.
+@dataclass(frozen=True, slots=True)
+class UnitKey:
+    """Name and key of a unit, and what the key covers: see `unit_key`."""
 
-    These are the stage's key of the recipe, the shared keys, and all earlier stages.
-    """
-    recipe = to_data(stage.recipe)
-    content = {
-        "stage": stage.name,
-        "config": recipe[stage.name],
-        "shared": {name: recipe[name] for name in stage.shared},
-        "limit": stage.recipe.limit,
-        "files": dict(stage.files()),
-        "upstream": upstream,
-        "version": stage.version(),
-    }
-    if custom := plugins.digests(stage.algorithms()):
-        content["own algorithms"] = custom
-    return config_digest(content)
+    unit: str
+    key: str
+    options: str
+    reads: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -363,16 +378,22 @@ class UnitRunner:
 
     stage: Stage[Any, Any]
     work: Pass[Any]
-    key: str
-    """`stage_key`, which the records of the units must have"""
+    keys: Mapping[int, UnitKey]
 
     @property
     def logs(self) -> Path:
         return self.stage.folder / LOGS / self.work.name
 
+    def path(self, unit: int) -> Path:
+        """Return the path of a unit's record."""
+        return UnitRecord.path(self.stage.folder, self.work.name, self.keys[unit].unit)
+
+    def _marker(self, unit: int) -> Path:
+        return unit_marker(self.stage.folder, self.work.name, self.keys[unit].unit)
+
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
-        marker = unit_marker(folder, self.work.name, unit)
+        marker = self._marker(unit)
 
         try:
             marker.parent.mkdir(parents=True, exist_ok=True)
@@ -381,38 +402,46 @@ class UnitRunner:
             raise StorageError(cannot_write(marker, error)) from error
 
         output = Output(folder)
+        start = time.process_time()
 
         try:
             counts = self.work.run(unit, output)
             self.stage.check(counts, complete=False)
         except ClozelineError as error:
-            self._fail(unit, str(error), error.exit_code)
+            self._save(unit, error=str(error), exit_code=error.exit_code)
         except OSError as error:  # no layer below has explained the error of a file
             message = explain_error(error) if error.filename else cannot_write(folder, error)
-            self._fail(unit, message, StorageError.exit_code)
+            self._save(unit, error=message, exit_code=StorageError.exit_code)
         except Exception as error:
-            self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
+            trace = message_text(traceback.format_exc())
+            self._save(unit, error=message_text(repr(error)), exit_code=1, trace=trace)
         else:
-            record = UnitRecord(
-                self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs
+            self._save(
+                unit,
+                counts=counts,
+                outputs=output.files,
+                inputs=output.inputs,
+                cpu_seconds=round(time.process_time() - start, 6),
             )
-            record.save(folder)
 
         with suppress(OSError):
             marker.unlink()
 
-    def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
+    def _save(self, unit: int, *, error: str = "", **fields: Any) -> None:
+        key = self.keys[unit]
+        content = {"counts": {}, "outputs": {}, **fields, "made": time.time_ns(), "error": error}
+        status = "failed" if error else "ok"
         record = UnitRecord(
-            self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace
+            self.work.name, key.unit, key.key, key.options, dict(key.reads), status, **content
         )
         record.save(self.stage.folder)
 
     def has_result(self, unit: int) -> bool:
         # before a pass, the driver removes the records of the units that must run
-        return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
+        return self.path(unit).exists()
 
     def has_started(self, unit: int) -> bool:
-        return unit_marker(self.stage.folder, self.work.name, unit).exists()
+        return self._marker(unit).exists()
 
     def mark_failed(self, unit: int, reason: str) -> None:
-        self._fail(unit, reason, PartialFailureError.exit_code)
+        self._save(unit, error=reason, exit_code=PartialFailureError.exit_code)

@@ -1,22 +1,25 @@
-"""Records of units: their counts and published files.
+"""Records of units: what a unit read, its counts and its published files.
 
-A unit is complete when three things hold: its record exists, the key of the record is the current
-one (configuration, plan, everything upstream, algorithm versions), and every output that it lists
-exists with its size. Any other unit is run again, and writes the same bytes.
+A unit is known by what it reads. Its key is the digest of its name, of the options and versions of
+its pass, and of the pieces that it reads. It is complete if the record under its name has the
+current key, and every output that the record lists exists with its size. Any other unit runs again,
+and writes the same bytes as a run from an empty folder.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
-from clozeline.errors import IntegrityError
+from clozeline.configuration.config import config_digest
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import file_hash, parse_json, publish, publish_json
+from clozeline.recorded_file import RecordedFile
 
 
 class Counts(TypedDict, total=False):
@@ -31,15 +34,19 @@ class Counts(TypedDict, total=False):
     """documents written by the stage"""
 
 
+Value = TypeVar("Value")
 StageCounts = TypeVar("StageCounts", bound=Counts)
 NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs, in a stage's folder."""
-DOCUMENTS_FOLDER: Final = "documents/"
-"""Folder of the documents, in a stage's folder."""
+RECORDS: Final = "records"
+"""Folder of the records, in a stage's folder, with a folder for each pass."""
 TEMPORARY: Final = "tmp"
-"""Folder of intermediate files, in a stage's folder; removed when the stage is complete."""
+"""Folder of intermediate files, in a stage's folder; `keep_intermediates` says how long they
+stay."""
+RUNNING: Final = "running"
+"""Folder with a marker for each unit that runs, in a stage's folder."""
 
 
 def add_counts(total: NestedCounts, more: NestedCounts) -> NestedCounts:
@@ -76,13 +83,22 @@ class Output:
             }
 
 
+class NotMadeError(StorageError):
+    """A unit must run before its output is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
     """Result of a unit that succeeded or failed."""
 
     pass_name: str
-    unit: int
+    unit: str
+    """name of the unit"""
     key: str
+    options: str
+    """digest of the options of the pass"""
+    reads: dict[str, str]
+    """digests of the pieces that the unit read, by label"""
     status: str
     counts: Counts
     outputs: dict[str, dict[str, Any]]
@@ -90,11 +106,13 @@ class UnitRecord:
     exit_code: int = 0
     trace: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
+    made: int = 0
+    """time when the unit ran, in ns"""
+    cpu_seconds: float = 0.0
 
     @staticmethod
-    def path(folder: Path, pass_name: str, unit: int) -> Path:
-        prefix = "" if pass_name == "main" else f"{pass_name}-"
-        return folder / "records" / f"{prefix}{unit:06d}.json"
+    def path(folder: Path, pass_name: str, unit: str) -> Path:
+        return folder / RECORDS / pass_name / f"{unit}.json"
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
@@ -109,17 +127,34 @@ class UnitRecord:
             )
         except (OSError, ValueError, TypeError, AttributeError):
             return None
-        expected = UnitRecord.path(path.parents[1], record.pass_name, record.unit)
-        return record if path == expected else None
-
-    @staticmethod
-    def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
-        return UnitRecord.read(UnitRecord.path(folder, pass_name, unit))
+        is_own = (record.pass_name, f"{record.unit}.json") == (path.parent.name, path.name)
+        return record if is_own else None
 
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), add_checksum(data))
+
+    def remove(self, folder: Path) -> None:
+        """Remove the record, then the files that it lists."""
+        self.path(folder, self.pass_name, self.unit).unlink(missing_ok=True)
+        for name in self.outputs:
+            (folder / name).unlink(missing_ok=True)
+
+    def output(self, folder: Path, name: str) -> RecordedFile:
+        """Return a file of the unit with its recorded size and hash."""
+        recorded = self.outputs[name]
+        return RecordedFile(folder / name, folder.name, recorded["bytes"], recorded["xxh3_128"])
+
+    def digest(self, prefix: str = "") -> str:
+        """Return a digest of the outputs whose names begin with `prefix`."""
+        return config_digest(
+            {
+                name: output["xxh3_128"]
+                for name, output in self.outputs.items()
+                if name.startswith(prefix)
+            }
+        )
 
     def bytes(self, prefix: str = "") -> int:
         """Return the total bytes of the outputs whose names begin with `prefix`.
@@ -129,26 +164,26 @@ class UnitRecord:
         return sum(
             output["bytes"]
             for name, output in self.outputs.items()
-            if name.startswith(prefix) and not _is_intermediate(name)
+            if name.startswith(prefix) and not is_intermediate(name)
         )
 
-    def find_missing_output(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
+    def find_missing_output(self, folder: Path, *, verify: bool = False) -> str:
         """Return the first missing or changed output of the unit, and why; "" if it is complete.
 
-        An output has changed if its size differs or, with `verify`, its hash. Without `temporary`,
-        intermediate files may be missing: they are removed once no pass needs them.
+        An output has changed if its size differs or, with `verify`, its hash. Intermediate files
+        may be missing.
         """
         if self.status != "ok":
             path = self.path(folder, self.pass_name, self.unit)
             return f"{path} is the record of a failed unit"
 
         for relative, recorded in self.outputs.items():
-            if _is_intermediate(relative) and not temporary:
-                continue
             path = folder / relative
             try:
                 size = path.stat().st_size
             except (FileNotFoundError, NotADirectoryError):
+                if is_intermediate(relative):
+                    continue
                 return f"{path} is missing"
             if size != recorded["bytes"]:
                 return f"{path} has {size} bytes, expected {recorded['bytes']}"
@@ -157,26 +192,105 @@ class UnitRecord:
 
         return ""
 
+    def lacks_intermediates(self, folder: Path) -> bool:
+        """Return whether an intermediate file of the unit was removed."""
+        return any(is_intermediate(name) and not (folder / name).exists() for name in self.outputs)
 
-def _is_intermediate(name: str) -> bool:
+
+def is_intermediate(name: str) -> bool:
+    """Return whether an output is read by later passes of its stage alone."""
     return name.startswith(f"{TEMPORARY}/")
 
 
-def read_records(folder: Path, names: str = "*.json") -> Iterator[UnitRecord]:
-    """Yield the records of a stage, succeeded or failed, in the order of their files.
+class KnownRecords:
+    """The records of a run, each read once; only for the process that holds the output."""
+
+    def __init__(self) -> None:
+        self._passes: dict[Path, dict[str, UnitRecord | None]] = {}
+        self._stored: dict[Path, dict[str, UnitRecord | None]] = {}
+        self._once: dict[Hashable, Any] = {}
+
+    def fork(self) -> KnownRecords:
+        """Return other records, for a preview; both read each file together once."""
+        other = KnownRecords()
+        other._stored = self._stored
+        return other
+
+    def of_pass(self, folder: Path, pass_name: str) -> dict[str, UnitRecord | None]:
+        """Return the records of a pass by unit; None for a unit that must run."""
+        place = folder / RECORDS / pass_name
+        if place not in self._passes:
+            if place not in self._stored:
+                paths = place.glob("*.json")
+                self._stored[place] = {path.stem: UnitRecord.read(path) for path in paths}
+            self._passes[place] = dict(self._stored[place])
+        return self._passes[place]
+
+    def find(self, folder: Path, pass_name: str, unit: str) -> UnitRecord:
+        """Return the record of a finished unit; NotMadeError if the unit must run."""
+        record = self.of_pass(folder, pass_name).get(unit)
+        if record is None or record.status != "ok":
+            path = UnitRecord.path(folder, pass_name, unit)
+            raise NotMadeError(
+                f"{path} is missing, damaged, or the record of another configuration"
+            )
+        return record
+
+    def digest(self, folder: Path, pass_name: str, unit: str, prefix: str = "") -> str:
+        """Return a digest of the outputs of a finished unit whose names begin with `prefix`."""
+        return self.find(folder, pass_name, unit).digest(prefix)
+
+    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """Return a value that many units share, computed once until records change."""
+        if key not in self._once:
+            self._once[key] = compute()
+        value: Value = self._once[key]
+        return value
+
+    def forget_values(self) -> None:
+        """Forget the values of `once`, because records have changed."""
+        self._once.clear()
+
+    def pass_digest(self, folder: Path, pass_name: str) -> str:
+        """Return a digest of the outputs and counts of all units of a pass."""
+
+        def join() -> str:
+            units = sorted(self.of_pass(folder, pass_name))
+            found = [self.find(folder, pass_name, unit) for unit in units]
+            return config_digest([[each.unit, each.digest(), each.counts] for each in found])
+
+        return self.once((folder, pass_name, "outputs"), join)
+
+    def counts_digest(self, folder: Path, pass_name: str) -> str:
+        """Return a digest of the counts of a pass, summed over all units."""
+
+        def add_up() -> str:
+            counts: Any = {}
+            for unit in self.of_pass(folder, pass_name):
+                add_counts(counts, self.find(folder, pass_name, unit).counts)
+            return config_digest(counts)
+
+        return self.once((folder, pass_name, "counts"), add_up)
+
+
+def unit_key(name: str, options: str, reads: Mapping[str, str]) -> str:
+    """Return the key of a unit: the digest of all that determines its output."""
+    parts = [name, options, *(f"{label}={digest}" for label, digest in sorted(reads.items()))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read_records(folder: Path, pass_name: str = "*") -> Iterator[UnitRecord]:
+    """Yield the records of a pass, or of all passes of a stage, succeeded or failed.
 
     Damaged records are skipped.
     """
-    return filter(None, map(UnitRecord.read, sorted((folder / "records").glob(names))))
+    paths = sorted((folder / RECORDS).glob(f"{pass_name}/*.json"))
+    return filter(None, map(UnitRecord.read, paths))
 
 
 def records(folder: Path, pass_name: str) -> list[UnitRecord]:
-    """Return the records of the finished units of a pass, by unit."""
-    prefix = "" if pass_name == "main" else f"{pass_name}-"
-    candidates = read_records(folder, f"{prefix}[0-9]*.json")
-    return [
-        record for record in candidates if record.pass_name == pass_name and record.status == "ok"
-    ]
+    """Return the records of the finished units of a pass, by the names of the units."""
+    return [record for record in read_records(folder, pass_name) if record.status == "ok"]
 
 
 def total_counts(folder: Path, pass_name: str) -> Any:
@@ -187,19 +301,9 @@ def total_counts(folder: Path, pass_name: str) -> Any:
     return counts
 
 
-def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
-    """Return the SHA-256 over the published outputs of records; later stages depend on them."""
-    digest = hashlib.sha256()
-    for record in unit_records:
-        for relative, output in sorted(record.outputs.items()):
-            if not _is_intermediate(relative):
-                digest.update(f"{relative} {output['bytes']} {output['xxh3_128']}\n".encode())
-    return digest.hexdigest()
-
-
-def unit_marker(folder: Path, pass_name: str, unit: int) -> Path:
+def unit_marker(folder: Path, pass_name: str, unit: str) -> Path:
     """Return the file that exists while a unit runs, and remains if its process dies."""
-    return folder / TEMPORARY / "running" / f"{pass_name}-{unit:06d}"
+    return folder / RUNNING / f"{pass_name}-{unit}"
 
 
 def require_equal(stage: str, left: str, left_value: int, right: str, right_value: int) -> None:

@@ -33,13 +33,16 @@ def heldout_documents(
 ) -> RowBatch:
     """Return the held-out documents of held-out shard `shard` of `shards`."""
     total = len(open_shards(tokens).manifest.shards)
-    first = shard * total // shards
-    last = -(-(shard + 1) * total // shards)
 
     def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and shard_of(uid, shards, seed) == shard
 
-    return _read_documents(tokens, range(first, last), seed, is_in_shard)
+    return _read_documents(tokens, token_shards(shard, shards, total), seed, is_in_shard)
+
+
+def token_shards(shard: int, shards: int, total: int) -> range:
+    """Return the token shards, of `total`, with the documents of a held-out shard of `shards`."""
+    return range(shard * total // shards, -(-(shard + 1) * total // shards))
 
 
 def document_order_key(uid: bytes, copy: int, seed: int) -> int:

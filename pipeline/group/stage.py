@@ -1,14 +1,15 @@
 """The stage `group`: cut token documents into samples, for training and held-out sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict, cast
 
 import numpy as np
 
 from clozeline.arrays import Int64
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
@@ -16,11 +17,12 @@ from clozeline.pipeline.execution.stages import (
     Consumed,
     Pass,
     Stage,
-    Versioned,
+    describe_algorithms,
     tokenizer_stage,
 )
 from clozeline.pipeline.execution.unit_record import (
     Counts,
+    KnownRecords,
     Output,
     add_counts,
     require_equal,
@@ -28,7 +30,12 @@ from clozeline.pipeline.execution.unit_record import (
     total_counts,
 )
 from clozeline.pipeline.group.config import GroupConfig
-from clozeline.pipeline.group.documents import copy_documents, heldout_documents, train_documents
+from clozeline.pipeline.group.documents import (
+    copy_documents,
+    heldout_documents,
+    token_shards,
+    train_documents,
+)
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.registries import GROUPINGS
@@ -36,10 +43,11 @@ from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import Splits, split_amount
+from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
-from clozeline.seeding import hash64, mix
+from clozeline.seeding import mix
 
 
 class _RowCounts(TypedDict, total=False):
@@ -58,13 +66,6 @@ class _RowCounts(TypedDict, total=False):
     """the same as `tokens_in_samples`"""
 
 
-class SampleSetCounts(_RowCounts, total=False):
-    """Counts of one split of a sample set."""
-
-    by_language: dict[str, int]
-    """tokens and separators by the language of the row's first document"""
-
-
 class TokenReadCounts(TypedDict):
     """Documents and tokens of one split, counted while documents are read, before grouping."""
 
@@ -80,14 +81,19 @@ class CopyCounts(TokenReadCounts):
     """documents without a copy"""
 
 
+class SampleSetCounts(_RowCounts, total=False):
+    """Counts of one split of a sample set."""
+
+    by_language: dict[str, int]
+    """tokens and separators by the language of the row's first document"""
+    read: TokenReadCounts
+    """documents and their tokens, before they are copied"""
+    copies: CopyCounts
+
+
 class GroupCounts(_RowCounts, Counts, total=False):
     """Counts of `group`: sums over all sets, and the counts of each set by label and split."""
 
-    documents: dict[str, int]
-    """documents by split"""
-    read: dict[str, TokenReadCounts]
-    """documents and their tokens by split, before they are copied"""
-    copies: CopyCounts
     sets: dict[str, dict[str, SampleSetCounts]]
 
 
@@ -129,13 +135,38 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
     return tuple(sorted(sets, key=lambda made: made.label))
 
 
+@dataclass(frozen=True, slots=True)
+class SampleUnit:
+    """The sample shard that a unit writes."""
+
+    sample_set: SampleSet
+    split: str
+    shard: int
+    shards: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.sample_set.label}.{self.split}.{self.shard:05d}"
+
+
+def sample_units(sets: Sequence[SampleSet], splits: Splits) -> tuple[SampleUnit, ...]:
+    """Return all units of the stage, in order."""
+    return tuple(
+        SampleUnit(sample_set, split, shard, shards)
+        for sample_set in sets
+        for split, shards in splits.items()
+        for shard in range(shards)
+    )
+
+
 @dataclass(frozen=True)
 class GroupShards(Pass[GroupCounts]):
-    """Group the token documents of one shard into one shard of every sample set."""
+    """Group the token documents of one shard into one shard of a sample set."""
 
     units: int
     tokens: Path
-    sets: tuple[SampleSet, ...]
+    tokenizer: Path
+    samples: tuple[SampleUnit, ...]
     splits: Splits
     block_rows: BlockRows
     compression: Compression
@@ -145,70 +176,97 @@ class GroupShards(Pass[GroupCounts]):
     document"""
     name: str = "main"
 
+    def unit_name(self, unit: int) -> str:
+        return self.samples[unit].name
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.describe(self.samples[unit].sample_set)
+
+    @lru_cache  # noqa: B019 (units share it; a pass lives as long as its stage)
+    def describe(self, sample_set: SampleSet) -> Mapping[str, Any]:
+        """Return the versions and options that determine the samples of a set."""
+        return {
+            **describe_algorithms([GROUPINGS.load_class(sample_set.spec.name)]),
+            "grouping": sample_set.spec.entry(),
+            "minimum": asdict(sample_set.minimum),
+            "heldout": self.splits.fraction,
+            "shards": self.splits.shards,
+            "block_rows": self.block_rows,
+            "compression": to_data(self.compression),
+            "seed": self.seed,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        made = self.samples[unit]
+        shards = [made.shard]
+        factors = {}
+        if made.split == "heldout":
+            shards = list(token_shards(made.shard, made.shards, self.splits.shards))
+        elif self.balance is not None:
+            factors = {"factors": known.digest(self.balance, "main", "000000")}
+        documents = [known.digest(self.tokens, "merge", f"{shard:06d}") for shard in shards]
+        return {
+            "documents": config_digest(documents),
+            "codes": known.digest(self.tokens, "codes", "000000"),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+            **factors,
+        }
+
     def run(self, unit: int, output: Output) -> GroupCounts:
         # it holds the hashes of all other files
-        check_files(self.tokens, "manifest-000000", "manifest.json")
+        check_files(self.tokens, "manifest/000000", "manifest.json")
 
         # the documents of the unit
-        split, shard, shards = self.splits.of_unit(unit)
+        made = self.samples[unit]
+        sample_set = made.sample_set
         fraction = self.splits.fraction
 
-        if split == "train":
-            documents = train_documents(self.tokens, shard, fraction, self.seed)
+        if made.split == "train":
+            documents = train_documents(self.tokens, made.shard, fraction, self.seed)
         else:
-            documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
+            documents = heldout_documents(self.tokens, made.shard, made.shards, fraction, self.seed)
 
         manifest = Manifest.load(self.tokens)
         vocabulary = find_vocabulary(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        counts: GroupCounts = {
-            "documents": {split: len(documents)},
-            "read": {split: _read_counts(documents)},
-        }
+        set_counts: SampleSetCounts = {"read": _read_counts(documents)}
 
-        if split == "train" and self.balance is not None:
-            factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
+        if made.split == "train" and self.balance is not None:
+            factors = CopyFactors.read(
+                find_file(self.balance, "main/000000", FACTORS_FILE), self.seed
+            )
             copies = factors.count_copies(documents, manifest.languages, manifest.source_groups)
-            counts["copies"] = {
+            set_counts["copies"] = {
                 **_read_counts(documents, copies),
                 "left_out": int((copies == 0).sum()),
             }
             documents = copy_documents(documents, copies, self.seed)
 
-        # one shard of each sample set
-        for sample_set in self.sets:
-            grouping = build_grouping(sample_set.spec, vocabulary)
-            context = Context(sample_set.label, self.seed, manifest.source_groups)
-            grouped = grouping.group(documents, sample_set.minimum, context)
-            writer = self.writer(sample_set, split, shards, vocabulary)
-            rows = grouped.rows
-            lengths = grouped.rows.columns["ids"].lengths
-            info = writer.write_shard(output, shard, _iter_shuffled(rows, writer.block_rows))
+        # the shard of the sample set
+        grouping = build_grouping(sample_set.spec, vocabulary)
+        context = Context(sample_set.label, self.seed, manifest.source_groups)
+        grouped = grouping.group(documents, sample_set.minimum, context)
+        writer = self.writer(sample_set, made.split, made.shards, vocabulary)
+        rows = grouped.rows
+        lengths = grouped.rows.columns["ids"].lengths
+        info = writer.write_shard(output, made.shard, _iter_shuffled(rows, writer.block_rows))
 
-            # count its samples and tokens
-            set_counts = {
-                **grouped.counts,
-                "samples": len(rows),
-                "tokens": grouped.counts["tokens_in_samples"],
-            }
+        # count its samples and tokens
+        row_counts = {
+            **grouped.counts,
+            "samples": len(rows),
+            "tokens": grouped.counts["tokens_in_samples"],
+        }
 
-            in_language = np.bincount(rows.fixed["language"], lengths)
-            by_language = {
-                manifest.languages[code]: int(in_language[code])
-                for code in np.flatnonzero(in_language)
-            }
-            counted = len(rows), sum(by_language.values())
-            require_written(
-                f"group {writer.path}: shard {shard}", counted, (info.rows, info.tokens)
-            )
-            add_counts(
-                counts,
-                {
-                    **set_counts,
-                    "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}},
-                },
-            )
-
-        return counts
+        in_language = np.bincount(rows.fixed["language"], lengths)
+        by_language = {
+            manifest.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
+        }
+        counted = len(rows), sum(by_language.values())
+        where = f"group {writer.path}: shard {made.shard}"
+        require_written(where, counted, (info.rows, info.tokens))
+        of_set = {**set_counts, **row_counts, "by_language": by_language}
+        counts = {**row_counts, "sets": {sample_set.label: {made.split: of_set}}}
+        return cast(GroupCounts, counts)
 
     def writer(
         self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary
@@ -248,37 +306,61 @@ def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
 
 @dataclass(frozen=True)
 class GroupManifests(Pass[GroupCounts]):
-    """Write the manifests of all sample sets, after their shards."""
+    """Write the manifest of each split of a sample set, after its shards."""
 
+    lists_units: ClassVar[bool] = True
     shards: GroupShards
+    folder: Path
+    """folder of the stage"""
+    made: tuple[tuple[SampleSet, str, int], ...]
+    """sample set, split and number of shards of each unit"""
     name: str = "manifest"
-    units: int = 1
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        return len(self.made)
+
+    def unit_name(self, unit: int) -> str:
+        sample_set, split, _ = self.made[unit]
+        return f"{sample_set.label}.{split}"
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.shards.describe(self.made[unit][0])
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        sample_set, split, shards = self.made[unit]
+        names = [SampleUnit(sample_set, split, shard, shards).name for shard in range(shards)]
+        found = [known.find(self.folder, self.shards.name, name) for name in names]
+        return {
+            "shards": config_digest([[record.digest(), record.counts] for record in found]),
+            "documents": known.digest(self.shards.tokens, "manifest", "000000"),
+        }
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        """Write the manifests; raise ConfigurationError if a set is empty."""
+        """Write the manifest; raise ConfigurationError if the set is empty."""
+        sample_set, split, shards = self.made[unit]
         counts: GroupCounts = total_counts(output.folder, self.shards.name)
+        of_splits = counts["sets"][sample_set.label]
+        set_counts = of_splits[split]
+        documents = set_counts["read"]["documents"]
 
-        for sample_set in self.shards.sets:
-            for split, shards in self.shards.splits.items():
-                set_counts = counts["sets"][sample_set.label][split]
-                documents = counts["documents"].get(split, 0)
-                if split == "heldout" and not set_counts["samples"] and not documents:
-                    raise ConfigurationError(
-                        f"group: heldout.fraction {self.shards.splits.fraction} selected none of "
-                        f"the {sum(counts['documents'].values())} documents; raise it, add input, "
-                        "or set heldout.fraction=0 and train without a held-out set"
-                    )
+        if split == "heldout" and not set_counts["samples"] and not documents:
+            total = sum(each["read"]["documents"] for each in of_splits.values())
+            raise ConfigurationError(
+                f"group: heldout.fraction {self.shards.splits.fraction} selected none of "
+                f"the {total} documents; raise it, add input, "
+                "or set heldout.fraction=0 and train without a held-out set"
+            )
 
-                if not set_counts["samples"]:
-                    raise ConfigurationError(
-                        f"group: the {split} set of {sample_set.label} is empty: {documents} "
-                        f"documents, {set_counts['tokens_in']} tokens, dropped "
-                        f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length "
-                        "of the objectives that read this set"
-                    )
+        if not set_counts["samples"]:
+            raise ConfigurationError(
+                f"group: the {split} set of {sample_set.label} is empty: {documents} "
+                f"documents, {set_counts['tokens_in']} tokens, dropped "
+                f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length "
+                "of the objectives that read this set"
+            )
 
-                self._write(sample_set, split, shards, set_counts, output)
-
+        self._write(sample_set, split, shards, set_counts, output)
         return {}
 
     def _write(
@@ -296,7 +378,7 @@ class GroupManifests(Pass[GroupCounts]):
 
         parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
         if work.balance is not None:
-            digest = find_file(work.balance, "000000", FACTORS_FILE).xxh3_128
+            digest = find_file(work.balance, "main/000000", FACTORS_FILE).xxh3_128
             parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
 
         manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
@@ -344,7 +426,6 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         _LANGUAGE_EQUATION,
     )
     needs: ClassVar[tuple[str, ...]] = ("encode",)
-    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     @property
     def _tokens(self) -> Path:
@@ -379,25 +460,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             except ConfigurationError as error:
                 yield f"corrupt.{number}: {error}"
 
-    def algorithms(self) -> Sequence[type[Versioned]]:
-        """Return the classes of the groupings of all sets."""
-        return [GROUPINGS.load_class(made.spec.name) for made in self.sets]
-
-    def version(self) -> int:
-        """Return a hash of the versions of all groupings, and of the sets."""
-        versions = [
-            (made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION)
-            for made, grouping in zip(self.sets, self.algorithms(), strict=True)
-        ]
-        return hash64(repr(versions))
-
     def passes(self) -> Sequence[Pass[GroupCounts]]:
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
         balance = self.recipe.folder("balance") if self.recipe.has("balance") else None
+        units = sample_units(self.sets, splits)
         shards = GroupShards(
-            splits.shards + splits.heldout,
+            len(units),
             self._tokens,
-            self.sets,
+            tokenizer_stage(self.recipe).folder / "tokenizer",
+            units,
             splits,
             self.config.block_rows,
             self.config.compression,
@@ -405,20 +476,24 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             balance,
         )
 
-        return [shards, GroupManifests(shards)]
+        listed = tuple(
+            (sample_set, split, count)
+            for sample_set in self.sets
+            for split, count in splits.items()
+        )
+        return [shards, GroupManifests(shards, self.folder, listed)]
 
     def row(self, counts: GroupCounts) -> StageRow:
         """Show the documents, and for each set its input tokens, its samples and their tokens."""
-        total = sum(counts["documents"].values())
-        without = {
-            "without a copy in training": counts["copies"]["left_out"] if "copies" in counts else 0
-        }
+        # each set reads the same documents
+        some = next(iter(counts["sets"].values()))
+        total = sum(part["read"]["documents"] for part in some.values())
+        left_out = sum(part["copies"]["left_out"] for part in some.values() if "copies" in part)
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
-        left_out = (("document", without),)
         return StageRow(
             plural(total, "document"),
             plural(len(sets), "set"),
-            left_out,
+            (("document", {"without a copy in training": left_out}),),
             sets,
             totals={"document": total},
         )
@@ -429,8 +504,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def consumes(self, counts: GroupCounts) -> Sequence[Consumed]:
         return [
             Consumed(split_amount(split, what), amount)
-            for split, read in counts.get("read", {}).items()
-            for what, amount in cast(Mapping[str, int], read).items()
+            for splits in counts.get("sets", {}).values()
+            for split, part in splits.items()
+            for what, amount in cast(Mapping[str, int], part["read"]).items()
         ]
 
     def provides(self, counts: GroupCounts) -> Mapping[str, int]:
@@ -458,17 +534,16 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             # only sets of pairs read both sides
             pairs = "target_tokens" in set_counts
 
-            if "read" in counts:
-                copied = split == "train" and "copies" in counts
-                documents = counts["copies"] if copied else counts["read"][split]
-                total = documents["tokens"] + pairs * documents["target_tokens"]
-                require_equal(
-                    where,
-                    "tokens_in",
-                    tokens_in,
-                    f"tokens of the {'copies' if copied else 'documents'}",
-                    total,
-                )
+            copied = "copies" in set_counts
+            documents = set_counts["copies"] if copied else set_counts["read"]
+            total = documents["tokens"] + pairs * documents["target_tokens"]
+            require_equal(
+                where,
+                "tokens_in",
+                tokens_in,
+                f"tokens of the {'copies' if copied else 'documents'}",
+                total,
+            )
 
 
 def _set_row(splits: Mapping[str, SampleSetCounts]) -> StageRow:

@@ -246,7 +246,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
     for folder in manifest_path.resolve().parents:
         path = folder / "encode" / TOKEN_COUNTS_FILE
         if path.is_file():
-            content = find_file(path.parent, "manifest-000000", path.name).buffer()
+            content = find_file(path.parent, "manifest/000000", path.name).buffer()
             try:
                 counts: NDArray[np.uint64] = (
                     pa.ipc.open_file(content).read_all()["count"].to_numpy()
@@ -262,7 +262,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
 
 def document_table(path: Path) -> RecordedFile:
     """Return a file `documents-*.arrow`, with the record of the shard if the run still exists."""
-    return find_file(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
+    return find_file(path.parent, f"merge/{int(path.name.split('-')[1]):06d}", path.name)
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
@@ -17,8 +18,14 @@ from clozeline.pipeline.execution.inputs import (
     require_unchanged,
     source_files,
 )
-from clozeline.pipeline.execution.stages import Pass, Stage, tokenizer_stage
+from clozeline.pipeline.execution.stages import (
+    Pass,
+    Stage,
+    describe_algorithms,
+    tokenizer_stage,
+)
 from clozeline.pipeline.execution.unit_record import (
+    KnownRecords,
     Output,
     add_counts,
     require_written,
@@ -46,9 +53,10 @@ from clozeline.pipeline.tasks.training_items import (
     reject_negative,
     to_pair,
 )
+from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_metadata
 from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
-from clozeline.recorded_file import check_files
+from clozeline.registry import component_types
 from clozeline.seeding import hash64
 
 _VERSION: Final = 5
@@ -106,7 +114,35 @@ class TaskSets(Pass[TaskCounts]):
     language: str
     states: Mapping[Path, FileState] = field(default_factory=dict)
     """states of the files of the rows when the run started"""
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """hashes of all files of the rows, by name"""
     name: str = "main"
+
+    def unit_name(self, unit: int) -> str:
+        return self.sources[unit].split
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.described
+
+    @cached_property
+    def described(self) -> Mapping[str, Any]:
+        """Versions and options that determine the rows, as JSON data."""
+        return {
+            "version": _VERSION,
+            **describe_algorithms(component_types(self.config)),
+            "tasks": to_data(self.config),
+            "corpus": self.corpus,
+            "seed": self.seed,
+            "limits": to_data(self.limits),
+            "language": self.language,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        # rows of other splits are compared with the training rows
+        return {
+            "input": config_digest([self.sources[unit].source, self.hashes, self.others]),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+        }
 
     @property
     def form(self) -> Form:
@@ -220,7 +256,7 @@ class TaskSets(Pass[TaskCounts]):
 
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer of an earlier stage, after verifying its files."""
-        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        check_tokenizer(self.tokenizer)
         return load_tokenizer(self.tokenizer)
 
 
@@ -228,9 +264,21 @@ class TaskSets(Pass[TaskCounts]):
 class TaskManifests(Pass[TaskCounts]):
     """Write the manifests of all splits from the records of their shards."""
 
+    lists_units: ClassVar[bool] = True
     sets: TaskSets
+    folder: Path
+    """folder of the stage"""
     name: str = "manifest"
     units: int = 1
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.sets.described
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "splits": known.pass_digest(self.folder, self.sets.name),
+            "tokenizer": digest_tokenizer(self.sets.tokenizer, known),
+        }
 
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Write the manifests; ConfigurationError if no split has labels."""
@@ -352,7 +400,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     name: ClassVar[str] = "tasks"
     equations: ClassVar[tuple[Equation, ...]] = (_ROW_EQUATION,)
-    shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     @cached_property
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
@@ -412,13 +459,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 f"template for an {frame.architecture}: expected {', '.join(fit)}"
             )
 
-    def version(self) -> int:
-        return _VERSION + int(self.config.reader.type.VERSION)
-
-    def files(self) -> Mapping[str, str]:
-        """Return the hashes of the splits and of further files that are read, by name."""
-        return self._hashes
-
     @cached_property
     def _states(self) -> dict[Path, FileState]:
         """States of the files of the splits, and of further files that are read."""
@@ -476,9 +516,10 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             recipe.limits,
             languages.pop(),
             self._states,
+            self._hashes,
         )
 
-        return [sets, TaskManifests(sets)]
+        return [sets, TaskManifests(sets, self.folder)]
 
     def row(self, counts: TaskCounts) -> StageRow:
         """Return rows, examples and truncation, in total and per split."""

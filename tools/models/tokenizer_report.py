@@ -19,7 +19,8 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
-from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from clozeline.tools.command import UserPath, run_as_script, run_tool
@@ -89,17 +90,18 @@ def measure(
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
-    files = (stage / "documents").glob("[0-9]*.arrow")
-    records = (stage / "records").glob("[0-9]*.json")
-    units = {int(path.stem) for path in files}
-    if not units:
+    records = (stage / "records" / "main").glob("*.json")
+    names = {path.stem for path in (stage / "documents").glob("*.arrow")}
+    if not names:
         raise ConfigurationError(
             f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; "
             "no documents/*.arrow here"
         )
 
-    for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error
-        for document in read_documents(find_documents_file(stage, unit)):
+    names |= {path.stem for path in records}  # a missing file is an error
+    parts = DocumentParts(stage, tuple(sorted(names)))
+    for part in range(len(parts)):
+        for document in read_documents(parts.file(part)):
             yield document.language, document.text
             if document.target_text is not None:
                 yield document.target_language or "und", document.target_text

@@ -22,14 +22,15 @@ from clozeline.errors import ConfigurationError, IntegrityError, plural, reading
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
-    find_documents_file,
     read_documents,
     read_malformed,
     read_rejects,
+    rejects_name,
 )
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.registries import LanguageComponent
@@ -104,7 +105,7 @@ def collect_reasons(
     filters = filters_by_source(config)
     reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
-    for part in parts:
+    for part in parts.names:
         for row in read_rejects(_rejects_of(folder, part)):
             reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
@@ -134,10 +135,8 @@ def collect_reasons(
 
     count = 0
 
-    for part in parts:
-        for document in islice(
-            read_documents(find_documents_file(folder, part)), -(-documents // len(parts))
-        ):
+    for number in range(len(parts)):
+        for document in islice(read_documents(parts.file(number)), -(-documents // len(parts))):
             count += 1
             origin = document.url or f"{document.source} at {document.offset:,}"
             steps = measured.get(document.source_group, measured[None])
@@ -193,7 +192,7 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
     first: dict[str, list[Rejection]] = {}
     for record in (
         record
-        for part in _find_parts(folder)
+        for part in _find_parts(folder).names
         for record in read_malformed(_rejects_of(folder, part))
     ):
         listed = first.setdefault(record.reason, [])
@@ -202,34 +201,34 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
     return total_counts(folder, "main").get("malformed", {}), first
 
 
-def _find_parts(folder: Path) -> list[int]:
+def _find_parts(folder: Path) -> DocumentParts:
     """Return the finished units of `clean`.
 
     IntegrityError if one has files, but no readable record.
     """
-    names = ("rejects/*.arrow", "documents/*.arrow", "records/[0-9]*.json")
-    parts = sorted({int(path.stem) for name in names for path in folder.glob(name)})
+    names = ("rejects/*.arrow", "documents/*.arrow", "records/main/*.json")
+    parts = sorted({path.stem for name in names for path in folder.glob(name)})
     if not parts:
         raise ConfigurationError(
             f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, "
             f"got no {folder}/rejects"
         )
 
-    records = {part: UnitRecord.load(folder, "main", part) for part in parts}
+    paths = {part: UnitRecord.path(folder, "main", part) for part in parts}
+    records = {part: UnitRecord.read(path) for part, path in paths.items()}
     for part, record in records.items():
         if record is None:
-            path = UnitRecord.path(folder, "main", part)
             raise IntegrityError(
-                f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
+                f"{paths[part]}: the record of a unit is missing or damaged; "
+                f"{rebuild_hint(paths[part])}"
             )
 
-    return [
-        part for part, record in records.items() if record is not None and record.status == "ok"
-    ]
+    finished = [part for part, record in records.items() if record and record.status == "ok"]
+    return DocumentParts(folder, tuple(finished))
 
 
-def _rejects_of(folder: Path, part: int) -> RecordedFile:
-    return find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")
+def _rejects_of(folder: Path, part: str) -> RecordedFile:
+    return find_file(folder, f"main/{part}", rejects_name(part))
 
 
 def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> ConsoleView:

@@ -19,7 +19,7 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, RowBatch, Sample, SampleBatch
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
-from clozeline.seeding import kernel_keys, random_bits, reverse_bits
+from clozeline.seeding import hash64, kernel_keys, random_bits, reverse_bits
 
 # Most content tokens in a row whose positions are stored as uint16: the special tokens still fit.
 LONGEST_ROW: Final = 65_000
@@ -251,6 +251,22 @@ class Objective(ABC):
         )
         return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
 
+    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
+        """Return the properties of the whole corpus on which examples depend, by name.
+
+        By default these are the ids that occur, and their counts.
+        """
+        return {
+            "replaceable": self.vocabulary.replaceable,
+            "token_counts": self.vocabulary.token_counts,
+        }
+
+    def digest_corpus(self) -> str:
+        """Return a digest of `corpus_properties`, "" if there are none."""
+        properties = self.corpus_properties()
+        raw = (b"" if value is None else value.tobytes() for value in properties.values())
+        return f"{hash64(*raw):016x}" if properties else ""
+
     def require_token_counts(self, wanted_by: str) -> NDArray[np.uint64]:
         """Return how often each id occurs in the corpus.
 
@@ -295,11 +311,6 @@ class Objective(ABC):
         sides, override it.
         """
         return self.add_special_tokens(sample["ids"])
-
-    @classmethod
-    def version_with(cls, options: Any) -> int:
-        """Return the `VERSION`, plus the versions of objectives that these options combine."""
-        return cls.VERSION
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Count the tokens of these samples that are not in their examples; 0 by default."""

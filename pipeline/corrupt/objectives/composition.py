@@ -92,6 +92,12 @@ class Composition(DenoisingPair):
             self.layout = BatchLayout("right", "target_end")
             self._language_ids = self._find_language_ids()
 
+    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
+        properties: dict[str, NDArray[Any] | None] = {}
+        for part in self.steps:
+            properties |= part.corpus_properties()
+        return properties
+
     def _find_language_ids(self) -> Int64:
         """Return the id of the token of each language code, -1 for no token; shape [codes]."""
         vocabulary = self.vocabulary
@@ -147,12 +153,6 @@ class Composition(DenoisingPair):
             }
             example = ShardRow(example.fixed, columns)
         return super()._restore(example)
-
-    @classmethod
-    def version_with(cls, options: Options) -> int:
-        return cls.VERSION + sum(
-            int(step.type.version_with(step.options)) for step in options.steps
-        )
 
     def _step(self, chosen: ObjectiveComponent, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from operator import itemgetter
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,10 +167,11 @@ class Mixture(Objective):
 
         self.features = tuple(features.values())
 
-    @classmethod
-    def version_with(cls, options: Options) -> int:
-        chosen = [entry.objective for entry in options.parts]
-        return cls.VERSION + sum(int(part.type.version_with(part.options)) for part in chosen)
+    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
+        properties: dict[str, NDArray[Any] | None] = {}
+        for part in self.parts:
+            properties |= part.corpus_properties()
+        return properties
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:

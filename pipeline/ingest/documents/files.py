@@ -20,10 +20,12 @@ from clozeline.pipeline.ingest.documents.document import (
     Document,
     row_schema,
 )
-from clozeline.recorded_file import RecordedFile, find_file
+from clozeline.recorded_file import RecordedFile
 from clozeline.repair import rebuild_hint
 from clozeline.seeding import fraction
 
+DOCUMENTS_FOLDER: Final = "documents/"
+"""Folder of the documents, in a stage's folder."""
 _BATCH_ROWS: Final = 512
 _BATCH_CHARACTERS: Final = 8 * 2**20
 _DETAIL_CHARACTERS: Final = 200
@@ -45,7 +47,7 @@ REJECT_SCHEMA: Final = row_schema(
     "url",
     "sample_text",
 )
-"""Columns of `<stage>/rejects/<unit:06d>.arrow`."""
+"""Columns of `<stage>/rejects/<part>.arrow`."""
 
 
 READ_STAGE: Final = "read"
@@ -118,9 +120,14 @@ def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     return _write_rows(path, REJECT_SCHEMA, values, "detail")
 
 
-def find_documents_file(folder: Path, unit: int) -> RecordedFile:
-    """Return the documents file that a unit wrote into the folder of its stage."""
-    return find_file(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
+def documents_name(part: str) -> str:
+    """Return the name of a part's documents, relative to the folder of the stage."""
+    return f"{DOCUMENTS_FOLDER}{part}.arrow"
+
+
+def rejects_name(part: str) -> str:
+    """Return the name of a part's rejections, relative to the folder of the stage."""
+    return f"rejects/{part}.arrow"
 
 
 def read_documents(file: Path | RecordedFile) -> Iterator[Document]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import (
+    KnownRecords,
     Output,
     require_equal,
     require_written,
@@ -39,12 +40,15 @@ from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
+from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_files, find_file
+from clozeline.recorded_file import find_file
 
+MERGE_VERSION: Final = 1
+"""Raised when the same documents give other shards."""
 _LOG: Final = logging.getLogger(__name__)
 _MOST_LANGUAGES: Final = 255
 _CODES_FILE: Final = "tmp/codes.json"
@@ -64,6 +68,14 @@ class AssignCodes(Pass[EncodeCounts]):
     max_unknown: float = 1.0
     words: bool = False
     """whether the configuration names word segmenters"""
+    folder: Path = Path()
+    """folder of the stage"""
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {"id_bytes": self.id_bytes, "max_unknown": self.max_unknown, "words": self.words}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {"counts of documents": known.counts_digest(self.folder, "tokenize")}
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write `tmp/codes.json`; warn if more than 1 % of the text is unknown.
@@ -94,7 +106,6 @@ class AssignCodes(Pass[EncodeCounts]):
         starts = sentences + counts.get("words", 0)
         row_bytes = 20 + (self.id_bytes * tokens + 4 * starts) / counts["documents_out"]
         codes = {
-            **{name: counts[name] for name in ("tokens_by_language", "tokens_by_source")},
             "languages": languages,
             "source_groups": sorted(counts["tokens_by_source"]),
             "block_rows": auto_block_rows(row_bytes),
@@ -118,7 +129,7 @@ class AssignCodes(Pass[EncodeCounts]):
 
 
 def _read_codes(folder: Path) -> Any:
-    return json.loads(find_file(folder, "codes-000000", _CODES_FILE).text())
+    return json.loads(find_file(folder, "codes/000000", _CODES_FILE).text())
 
 
 def _extra_file(shard: int) -> str:
@@ -135,7 +146,25 @@ class MergeRuns(Pass[EncodeCounts]):
     tokenizer: Path
     heldout: float
     seed: int
+    folder: Path
+    """folder of the stage"""
     extra: Sequence[str] = ()
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": MERGE_VERSION,
+            "heldout": self.heldout,
+            "seed": self.seed,
+            "extra": list(self.extra),
+            "shards": self.units,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "documents": self.runs.digest(self.folder, known, unit),
+            "codes": known.digest(self.folder, "codes", "000000"),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+        }
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write the shard sorted by (order, uid), its documents, and counts for the manifest."""
@@ -269,6 +298,7 @@ def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
 class TokenManifest(Pass[EncodeCounts]):
     """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
+    lists_units: ClassVar[bool] = True
     name: str
     units: int
     corpus: str
@@ -276,21 +306,43 @@ class TokenManifest(Pass[EncodeCounts]):
     tokenizer: Path
     seed: int
     config: Mapping[str, Any]
+    folder: Path
+    """folder of the stage"""
     decontaminated: Path | None = None
     """folder of the stage `decontaminate`; its index of evaluation items is a parent of the set"""
     extra: Sequence[str] = ()
 
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": MERGE_VERSION,
+            "corpus": self.corpus,
+            "shards": self.shards,
+            "seed": self.seed,
+            "config": dict(self.config),
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        index = self.decontaminated
+        evaluation = {} if index is None else {"index": known.digest(index, "index", "000000")}
+        return {
+            "shards": known.pass_digest(self.folder, "merge"),
+            "counts of documents": known.counts_digest(self.folder, "tokenize"),
+            "codes": known.digest(self.folder, "codes", "000000"),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+            **evaluation,
+        }
+
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the token counts of all shards, and write the manifest of the set."""
         folder = output.folder
-        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        check_tokenizer(self.tokenizer)
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _read_codes(folder)
 
         # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            by_id = find_file(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            by_id = find_file(folder, f"merge/{shard:06d}", f"tmp/counts/{shard:06d}.npy")
             totals += np.load(io.BytesIO(by_id.buffer()))
 
         with output.file(TOKEN_COUNTS_FILE) as path:
@@ -319,18 +371,19 @@ class TokenManifest(Pass[EncodeCounts]):
         ]
 
         if self.decontaminated is not None:
-            digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128
+            digest = find_file(self.decontaminated, "index/000000", "index.arrow").xxh3_128
             parents.append(
                 {"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"}
             )
 
+        documents = total_counts(folder, "tokenize")
         manifest = _set_writer(vocabulary, codes, self.shards).write_manifest(
             output,
             name=self.corpus,
             kind="tokens",
             seed=self.seed,
             tokenizer=tokenizer_metadata(self.tokenizer, vocabulary),
-            totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
+            totals={name: documents[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],
             parents=parents,
@@ -346,7 +399,7 @@ class TokenManifest(Pass[EncodeCounts]):
         if not self.extra:
             return {}
         parts = (
-            json.loads(find_file(folder, f"merge-{shard:06d}", _extra_file(shard)).text())
+            json.loads(find_file(folder, f"merge/{shard:06d}", _extra_file(shard)).text())
             for shard in range(self.shards)
         )
         return {"extra_totals": merge_totals(parts, self.extra)}

@@ -130,7 +130,7 @@ def read_range(folder: Path, runs: Shuffle, shard: int, schema: pa.Schema) -> li
     `schema` is the result of `run_schema`.
     """
     batches = []
-    for piece in runs.read(folder, shard):
+    for _, piece in runs.read(folder, shard):
         source = pa.BufferReader(piece)
         while source.tell() < len(piece):  # the piece of a bundle has a message for each flush
             batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(source), schema))

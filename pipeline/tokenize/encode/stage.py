@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import (
     Pass,
     Stage,
-    documents_folder,
+    describe_algorithms,
     tokenizer_stage,
 )
 from clozeline.pipeline.execution.unit_record import total_counts
@@ -29,10 +29,11 @@ from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
+from clozeline.registry import component_types
 from clozeline.terminal import size_text
 
 _VERSION: Final = 5
-"""raised when the same documents give other shards"""
+"""raised when the same documents give other tokens"""
 _BASE_MEMORY_BYTES: Final = 300e6
 """memory of Python and its libraries"""
 _MEMORY_PER_DOCUMENT_BYTE: Final = 15.0
@@ -70,8 +71,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     name: ClassVar[str] = "encode"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
-    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
         # the text of all tokens is compared with the original
@@ -82,11 +81,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         Equation(["target_tokens"], [("merged", "target_tokens")], of_stage=True),
         Equation(["documents_out"], [("merged", "documents")], of_stage=True),
     )
-
-    def version(self) -> int:
-        tokenizer = tokenizer_stage(self.recipe).expected_tokenizer().version
-        segmenters = sum(int(chosen.type.VERSION) for chosen in self.config.words.values())
-        return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer + segmenters
 
     def validate(self) -> Iterator[str]:
         """Check that the recipe has a tokenizer, and that segmenters are installed."""
@@ -100,19 +94,36 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             read_switcher(self.config.code_switch, self.recipe.limits, self.recipe.seed, self.name)
         yield from ()
 
-    def files(self) -> Mapping[str, str]:
-        """Return the hashes of the dictionaries."""
+    def _describe_options(self, shards: int) -> Mapping[str, Any]:
+        """Return the versions and options that determine the tokens of a document."""
         switch = self.config.code_switch
-        return (
-            {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
-        )
+        switching: Mapping[str, Any] = {}
+        if switch is not None:
+            switching = {
+                "code_switch": to_data(switch),
+                "dictionaries": {str(path): file_hash(path) for path in switch.dictionaries},
+                "heldout": self.recipe.heldout.fraction,
+                "limits": to_data(self.recipe.limits),
+            }
+        algorithms = [self.config.sentences, *self.config.words.values()]
+        return {
+            "version": _VERSION,
+            "tokenizer": tokenizer_stage(self.recipe).expected_tokenizer().version,
+            **describe_algorithms(component_types(algorithms)),
+            "sentences": self.config.sentences.as_dict(),
+            "words": {name: chosen.as_dict() for name, chosen in self.config.words.items()},
+            "extra": list(self.config.extra),
+            "seed": self.recipe.seed,
+            "shards": shards,
+            **switching,
+        }
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe = self.recipe
-        units = len(self.plan.units)
+        documents = self.documents
+        units = len(documents)
         shards = self.plan.shards
-        runs = Shuffle("runs", units, shards)
-        documents = documents_folder(recipe, self.name)
+        runs = Shuffle("runs", documents.names, shards, "tokenize")
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"
         id_bytes = np.dtype(source.expected_tokenizer().vocabulary.id_dtype).itemsize
@@ -132,10 +143,16 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 recipe.limits,
                 self.config.words,
                 tuple(self.config.extra),
+                self._describe_options(shards),
             ),
-            *runs.passes(),
+            *runs.passes(self.folder),
             AssignCodes(
-                "codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)
+                "codes",
+                1,
+                id_bytes,
+                self.config.max_unknown,
+                bool(self.config.words),
+                self.folder,
             ),
             MergeRuns(
                 "merge",
@@ -144,6 +161,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 tokenizer,
                 recipe.heldout.fraction,
                 recipe.seed,
+                self.folder,
                 tuple(self.config.extra),
             ),
             TokenManifest(
@@ -154,6 +172,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 tokenizer,
                 recipe.seed,
                 self._recorded_config,
+                self.folder,
                 index,
                 tuple(self.config.extra),
             ),
@@ -168,7 +187,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         }
 
     def warning(self) -> str:
-        files = (documents_folder(self.recipe, self.name) / "documents").glob("*.arrow")
+        files = (self.documents.folder / "documents").glob("*.arrow")
         size = sum(file.stat().st_size for file in files)
         lines = [check_memory(self.recipe.executor, self.plan.shards, size), self._explain_words()]
         return "\n".join(filter(None, lines))

@@ -11,11 +11,12 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
+from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
+from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
@@ -24,11 +25,11 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitche
 from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
+from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownText
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64, order_key
 
 _BATCH_DOCUMENTS: Final = 256
@@ -228,7 +229,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
 
     name: str
     units: int
-    documents: Path
+    documents: DocumentParts
     tokenizer: Path
     sentences: SentencesComponent
     runs: Shuffle
@@ -238,6 +239,20 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     limits: InputLimits = field(default_factory=InputLimits)
     words: Mapping[str, SegmenterComponent] = field(default_factory=dict)
     extra: Sequence[str] = ()
+    described: Mapping[str, Any] = field(default_factory=dict)
+    """versions and options, as JSON data"""
+
+    def unit_name(self, unit: int) -> str:
+        return self.documents.names[unit]
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.described
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {
+            "documents": self.documents.digest(unit, known),
+            "tokenizer": digest_tokenizer(self.tokenizer, known),
+        }
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         tokenizer = _load_once(
@@ -258,14 +273,14 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
             switcher = SentenceSwitcher(words, splitter, self.heldout)
 
-        with self.runs.write(output, unit) as pieces:
+        with self.runs.write(output, self.unit_name(unit)) as pieces:
             segmenters = {language: chosen.build() for language, chosen in self.words.items()}
             ids = tokenizer.vocabulary.id_dtype
             writer = RunWriter(
                 pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra
             )
 
-            for batch in _batches(read_documents(find_documents_file(self.documents, unit))):
+            for batch in _batches(read_documents(self.documents.file(unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
                 for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
@@ -335,5 +350,5 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 @lru_cache(maxsize=1)
 def _load_once(folder: Path, written: int) -> Tokenizer:
     """Load a tokenizer once per process, and again if its file is newer than `written`."""
-    check_files(folder.parent, "000000", f"{folder.name}/")
+    check_tokenizer(folder)
     return load_tokenizer(folder)

@@ -8,17 +8,22 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
-from clozeline.configuration.config import to_data
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, Versioned
-from clozeline.pipeline.execution.unit_record import Counts, Output
+from clozeline.pipeline.execution.stages import (
+    ExpectedTokenizer,
+    Pass,
+    Stage,
+    Versioned,
+    describe_algorithms,
+)
+from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
-from clozeline.pipeline.tokenize.published.folders import SOURCE
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
@@ -52,7 +57,6 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     name: ClassVar[str] = "tokenizer"
     writes_tokenizer: ClassVar[bool] = True
     build_on_demand: ClassVar[bool] = True
-    shared: ClassVar[tuple[str, ...]] = ()
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""
@@ -72,13 +76,15 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
-        (algorithm,) = self.algorithms()
-        return ExpectedTokenizer(self._import_once(self._add()).vocabulary, algorithm.VERSION)
+        return ExpectedTokenizer(
+            self._import_once(self._add()).vocabulary, int(self._algorithm().VERSION)
+        )
 
-    def algorithms(self) -> Sequence[type[Versioned]]:
+    def _algorithm(self) -> type[Versioned]:
         """Return the class that reads the tokenizer."""
         name = self._import_once(self._add()).files["name"].decode().strip()
-        return [TOKENIZERS.load_class(name)]
+        algorithm: type[Versioned] = TOKENIZERS.load_class(name)
+        return algorithm
 
     def validate(self) -> Iterator[str]:
         """Yield errors of the import and of padding; later stages check other tokens."""
@@ -92,18 +98,10 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
                     "the vocabulary by tokenizer.specials='{pad: PIECE}'"
                 )
 
-    def version(self) -> int:
-        """Return a hash of the vocabulary and of the publisher's files, such as a chat template."""
-        imported = self._import_once(self._add())
-        published: list[str | bytes] = []
-        for name, content in imported.files.items():
-            published += [name, content] if name.startswith(f"{SOURCE}/") else []
-        return hash64(imported.vocabulary.fingerprint, *published)
-
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        return [
-            ImportTokenizer("main", 1, self.config.path.name, self._import_once(self._add()).files)
-        ]
+        described = describe_algorithms([self._algorithm()])
+        files = self._import_once(self._add()).files
+        return [ImportTokenizer("main", 1, self.config.path.name, files, described)]
 
     def row(self, counts: TokenizerCounts) -> StageRow:
         return StageRow(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
@@ -117,6 +115,15 @@ class ImportTokenizer(Pass[TokenizerCounts]):
     units: int
     source: str
     files: Mapping[str, bytes]
+    described: Mapping[str, Any]
+    """versions of the class that reads it, as JSON data"""
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return self.described
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        files = {name: f"{hash64(content):016x}" for name, content in self.files.items()}
+        return {"tokenizer.path": config_digest(files)}
 
     def run(self, unit: int, output: Output) -> TokenizerCounts:
         """Write the model file, `published.json`, `vocabulary.json` and `name` to `tokenizer/`."""

@@ -3,21 +3,22 @@
 import logging
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import Equation, StageRow
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.stages import (
     ExpectedTokenizer,
     Pass,
     Stage,
-    documents_folder,
+    describe_algorithms,
 )
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
-from clozeline.pipeline.ingest.documents.files import find_documents_file
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, KnownRecords, Output
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary
@@ -45,17 +46,9 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     name: ClassVar[str] = "train_tokenizer"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
-    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(["documents_in"], [("sample", "documents"), "skipped"]),
     )
-
-    def algorithms(self) -> Sequence[type]:
-        return list(component_types(self.config.algorithm()))
-
-    def version(self) -> int:
-        return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return a placeholder vocabulary with the size and special ids of the trained one."""
@@ -66,8 +59,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         chosen = self.config.algorithm()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
-        documents = documents_folder(self.recipe, self.name)
-        parts = len(self.plan.units)
 
         return [
             TrainTokenizer(
@@ -75,8 +66,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
                 1,
                 chosen,
                 budget,
-                documents,
-                parts,
+                self.documents,
                 self.recipe.heldout.fraction,
                 self.recipe.seed,
                 self.config.alpha,
@@ -106,11 +96,25 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
     units: int
     chosen: TokenizerComponent
     budget: int
-    documents: Path
-    parts: int
+    documents: DocumentParts
     heldout: float
     seed: int
     alpha: float = 1.0
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {
+            "version": SAMPLE_VERSION,
+            **describe_algorithms(component_types(self.chosen)),
+            "algorithm": self.chosen.as_dict(),
+            "budget": self.budget,
+            "heldout": self.heldout,
+            "seed": self.seed,
+            "alpha": self.alpha,
+        }
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        parts = range(len(self.documents))
+        return {"documents": config_digest([self.documents.digest(part, known) for part in parts])}
 
     def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
         """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
@@ -119,7 +123,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             ConfigurationError: there is no text to train on, or `size` is too small for the special
                 pieces.
         """
-        parts = [find_documents_file(self.documents, unit) for unit in range(self.parts)]
+        parts = [self.documents.file(part) for part in range(len(self.documents))]
         scratch = output.folder / TEMPORARY
         scratch.mkdir(parents=True, exist_ok=True)
 

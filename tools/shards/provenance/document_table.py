@@ -224,7 +224,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         return None
 
     for record in records(location.parent, "main"):
-        if missing := record.find_missing_output(location.parent, temporary=False, verify=True):
+        if missing := record.find_missing_output(location.parent, verify=True):
             raise IntegrityError(f"{missing}; {rebuild_hint(location / record.pass_name)}")
 
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:

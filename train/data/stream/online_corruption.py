@@ -18,6 +18,7 @@ from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
+from clozeline.registry import component_types
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Corruption:
         objective = self.objective
         counts = objective.vocabulary.token_counts
         drawn = "" if counts is None else hashlib.sha256(counts.tobytes()).hexdigest()
-        version = objective.version_with(objective.options)
+        algorithms: list[type[Any]] = [type(objective), *component_types(objective.options)]
+        version = sum(int(each.VERSION) for each in algorithms)
         parts = [objective.name, version, objective.label, self.options, self.seed, drawn]
         return f"{objective.label} {canonical_sha256(parts)[:16]}"
 
