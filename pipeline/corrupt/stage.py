@@ -5,7 +5,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict, cast
 
@@ -125,24 +124,15 @@ class CorruptShards(Pass[CorruptCounts]):
     samples: Path
     made: tuple[ExampleUnit, ...]
     seed: int
+    described: Mapping[str, Mapping[str, Any]]
+    """versions and options that determine the examples, by the label of the set"""
     name: str = "main"
 
     def unit_name(self, unit: int) -> str:
         return self.made[unit].name
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.describe(self.made[unit].entry.set_label)
-
-    @lru_cache  # noqa: B019 (units share it; a pass lives as long as its stage)
-    def describe(self, label: str) -> Mapping[str, Any]:
-        """Return the versions and options that determine the examples of a set."""
-        entry = next(made.entry for made in self.made if made.entry.set_label == label)
-        return {
-            **describe_algorithms(component_types(entry)),
-            "version": _VERSION,
-            label: to_data(entry),
-            "seed": self.seed_of(entry),
-        }
+        return self.described[self.made[unit].entry.set_label]
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         made = self.made[unit]
@@ -303,7 +293,7 @@ class CorruptManifests(Pass[CorruptCounts]):
         return f"{entry.set_label}.{split}"
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.shards.describe(self.sets[unit][0].set_label)
+        return self.shards.described[self.sets[unit][0].set_label]
 
     def _find_units(self, unit: int) -> list[ExampleUnit]:
         """Return the units that write the shards of a set."""
@@ -390,6 +380,16 @@ _SAMPLE_EQUATION: Final = Equation(
 """Each sample of each variant gives an example, or is skipped with a reason."""
 
 
+def _describe_entry(entry: ObjectiveEntry, seed: int) -> Mapping[str, Any]:
+    """Return the versions and options that determine the examples of an entry, as JSON data."""
+    return {
+        **describe_algorithms(component_types(entry)),
+        "version": _VERSION,
+        entry.set_label: to_data(entry),
+        "seed": seed if entry.seed is None else entry.seed,
+    }
+
+
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
@@ -403,7 +403,9 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         units = example_units(self.config, splits)
         tokenizer = tokenizer_stage(self.recipe).folder / "tokenizer"
         samples = self.recipe.folder("group")
-        work = CorruptShards(len(units), tokens, tokenizer, samples, units, self.recipe.seed)
+        seed = self.recipe.seed
+        described = {entry.set_label: _describe_entry(entry, seed) for entry in self.config}
+        work = CorruptShards(len(units), tokens, tokenizer, samples, units, seed, described)
         sets = tuple((entry, split) for entry in self.config for split, _ in splits.items())
         return [work, CorruptManifests(work, self.folder, sets, len(sets))]
 

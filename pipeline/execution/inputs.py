@@ -9,7 +9,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -19,7 +19,7 @@ import xxhash
 
 from clozeline.errors import ClozelineError, ConfigurationError, StorageError, join_names
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
+from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
 from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
 from clozeline.pipeline.recipe import InputEntry
@@ -40,8 +40,6 @@ class FileState:
     """time of the last change in ns, or the version that the store reports"""
     inode: int = 0
     """0 if the file system does not keep inode numbers"""
-    ends: str = field(default="", compare=False)
-    """hash of the first and last bytes; used if the time changed before a unit has read the file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,11 +359,6 @@ def _keeps_inodes(device: int) -> bool:
     return not any(
         before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts
     )
-
-
-def ends_hash(path: Path, size: int) -> str:
-    """Return the XXH3-128 (hex) of the first and of the last 64 KiB of a file."""
-    return range_hash(path, 0, END_BYTES) + range_hash(path, max(0, size - END_BYTES), size)
 
 
 def range_name(source: str, start: int, end: int) -> str:

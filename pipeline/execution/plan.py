@@ -7,8 +7,8 @@ plan holds no absolute path, so you can move or copy the inputs and every uid st
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -21,10 +21,8 @@ from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
     FileState,
     SourceFile,
-    ends_hash,
     list_inputs,
     range_hash,
-    range_name,
 )
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import read_records
@@ -54,6 +52,8 @@ MOST_PIECES: Final = 10**10
 and read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, and writes the plan into its folder."""
+_VERIFIED: Final = " by content"
+"""End of the identity of an input whose content differs from that of the records."""
 _SEPARATE_FILES: Final = 64
 """Most small files that have a unit each; more of them share units."""
 _MOST_NAME_CHARACTERS: Final = 60
@@ -93,12 +93,10 @@ class Plan:
     ranges: tuple[PlannedRange, ...]
     shards: int
     inputs: tuple[dict[str, Any], ...]
-    """source, bytes, options, reader, `is_splittable` and `identity` of each input; another
-    identity means another content"""
+    """source, bytes, options, reader, `is_splittable`, `state` (size, time) and `identity` of each
+    input; another identity means another content"""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
-    states: Mapping[str, FileState] = field(default_factory=dict)
-    """state of each input by name, used only to detect changes"""
     changes: Mapping[str, int] = field(default_factory=dict)
     """number of `new`, `changed` and `removed` inputs since the stored plan, which omits it"""
     shards_before: int = 0
@@ -128,13 +126,11 @@ class Plan:
         Its key `units` lists ranges; the ranges of one unit share an index.
         """
         units = [planned.as_json() for planned in self.ranges]
-        states = {name: list(astuple(state)) for name, state in self.states.items()}
         return {
             "format": PLAN_FORMAT,
             "shards": self.shards,
             "inputs": list(self.inputs),
             "units": units,
-            "states": states,
         }
 
 
@@ -146,14 +142,18 @@ def _name_unit(first: PlannedRange, size: int) -> str:
 
 
 def _make_plan(
-    recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None, changed: Collection[str]
+    recipe: Recipe,
+    files: Sequence[SourceFile],
+    saved: Plan | None,
+    identities: Mapping[str, str],
 ) -> Plan:
     """Return the plan of the files.
 
-    Files that the saved plan lists with equal options stay closed, except `changed` ones.
+    Files that the saved plan lists with equal options and content stay closed.
     """
     known = {each["source"]: each for each in saved.inputs} if saved else {}
-    known = {source: each for source, each in known.items() if source not in changed}
+    is_same = {name: each["identity"] == identities.get(name) for name, each in known.items()}
+    known = {source: each for source, each in known.items() if is_same[source]}
     options = {id(entry): _options(entry) for entry in recipe.input}
     inputs: list[dict[str, Any]] = []
 
@@ -167,10 +167,9 @@ def _make_plan(
                 "options": options[id(file.entry)],
                 "reader": reader,
                 "is_splittable": is_splittable,
-                "identity": known.get(file.source, {}).get("identity")
-                or f"{file.bytes} bytes {file.state.version}",
+                "identity": identities[file.source],
             }
-        inputs.append(entry)
+        inputs.append({**entry, "state": _describe_state(file)})
 
     if recipe.has(PLAN_STAGE):  # the files of a task have other readers
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
@@ -195,21 +194,12 @@ def _make_plan(
             f"plan.shard_bytes, or set both to {default:,}"
         )
 
-    before = {} if saved is None else saved.states
-    states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
-    return Plan(ranges, shards, tuple(inputs), states=states)
+    return Plan(ranges, shards, tuple(inputs))
 
 
 def _power_of_two(number: int) -> int:
     """Return the smallest power of two that is not below a number."""
     return 1 << max(0, number - 1).bit_length()
-
-
-def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
-    """Return the state of an input with the hash of its ends, reused for an unchanged file."""
-    if before == file.state or isinstance(file.path, RemoteFile):
-        return before or file.state
-    return replace(file.state, ends=ends_hash(file.path, file.bytes))
 
 
 def _options(entry: InputEntry) -> dict[str, Any]:
@@ -312,53 +302,39 @@ def _cut_into_units(
             free_bytes = _FULL_UNIT
 
 
-def _find_changes(
-    recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool
-) -> set[str]:
-    """Return the names of planned inputs that have changed content.
+def _describe_state(file: SourceFile) -> str:
+    return f"{file.bytes} bytes {file.state.version}"
 
-    A file counts as unchanged if its size and time, or its version in a store, are equal. If only
-    the time of a local file differs, as after a copy, or with `verify`, its content is compared:
-    the ranges that units have read with the hashes in their records, and for other files both ends
-    of the file with the hash of the first start.
+
+def _identify(
+    recipe: Recipe, saved: Plan | None, files: Sequence[SourceFile], *, verify: bool
+) -> dict[str, str]:
+    """Return the identity of each input's content, by source.
+
+    A file with another size or time, or with another version in a store, has another identity. With
+    `verify`, the content of a local file decides: the ranges that units have read are compared with
+    the hashes in their records.
     """
-    changed = set[str]()
-    doubtful: dict[str, Path] = {}
-
+    known = {each["source"]: each for each in saved.inputs} if saved else {}
+    identities = {}
     for file in files:
-        if (before := saved.states.get(file.source)) is None:
-            continue
-        state = file.state
-        if state.size != before.size or (isinstance(file.path, RemoteFile) and state != before):
-            changed.add(file.source)
-        elif isinstance(file.path, Path) and (verify or state != before):
-            doubtful[file.source] = file.path
+        state = _describe_state(file)
+        before = known.get(file.source, {})
+        identities[file.source] = before["identity"] if before.get("state") == state else state
+    if not verify:
+        return identities
 
-    # compare the ranges that units have read
-    was_read = set[str]()
-
-    for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
+    before = {name: each["identity"] for name, each in known.items()}
+    paths = {file.source: file.path for file in files if isinstance(file.path, Path)}
+    for record in read_records(recipe.folder(PLAN_STAGE)):
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
-            was_read.add(part)
-            if (
-                name in doubtful
-                and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest
-            ):
-                changed.add(name)
-
-    # of files that were not read completely, compare both ends
-    parts = (
-        (planned.source, range_name(planned.source, planned.start, planned.end))
-        for planned in saved.ranges
-    )
-    unread = {source for source, part in parts if part not in was_read}
-    for name in doubtful.keys() & unread:
-        state = saved.states[name]
-        if ends_hash(doubtful[name], state.size) != state.ends:
-            changed.add(name)
-
-    return changed
+            if name in paths and name in before:
+                found = range_hash(paths[name], *map(int, bounds.split("-")))
+                # a file that changed in one range has changed
+                is_known = found == digest and not identities[name].endswith(_VERIFIED)
+                identities[name] = before[name] if is_known else f"{found}{_VERIFIED}"
+    return identities
 
 
 def _path(recipe: Recipe) -> Path:
@@ -387,8 +363,7 @@ def load_saved_plan(recipe: Recipe) -> Plan | None:
     try:
         data = read_plan(path)
         ranges = tuple(PlannedRange(**planned) for planned in data["units"])
-        states = {name: FileState(*state) for name, state in data["states"].items()}
-        return Plan(ranges, data["shards"], tuple(data["inputs"]), states=states)
+        return Plan(ranges, data["shards"], tuple(data["inputs"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
             f"{path}: the plan is damaged ({error}); remove this file and run `clozeline clean` "
@@ -426,11 +401,16 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     files, skipped = list_inputs(recipe.input, recipe.output)
 
-    changed = set() if saved is None else _find_changes(recipe, saved, files, verify=verify)
-    before = set() if saved is None else {each["source"] for each in saved.inputs}
-    now = {file.source for file in files}
-    changes = {"new": len(now - before), "changed": len(changed), "removed": len(before - now)}
-    plan = _make_plan(recipe, files, saved, changed)
+    identities = _identify(recipe, saved, files, verify=verify)
+    plan = replace(_make_plan(recipe, files, saved, identities), skipped=skipped)
     if saved is None:
-        return replace(plan, skipped=skipped, shards_before=plan.shards)
-    return replace(plan, skipped=skipped, changes=changes, shards_before=saved.shards)
+        return replace(plan, shards_before=plan.shards)
+
+    before = {each["source"]: each["identity"] for each in saved.inputs}
+    now = {each["source"]: each["identity"] for each in plan.inputs}
+    changes = {
+        "new": len(now.keys() - before.keys()),
+        "changed": sum(before[name] != now[name] for name in now.keys() & before.keys()),
+        "removed": len(before.keys() - now.keys()),
+    }
+    return replace(plan, changes=changes, shards_before=saved.shards)

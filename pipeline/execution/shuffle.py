@@ -191,11 +191,9 @@ class Shuffle:
         """Yield the writer of a source's file."""
         with _write(output, self.file(source)) as writer:
             yield writer
-        digests = np.zeros(self.destinations, np.uint64)
-        for number, digest in enumerate(writer.contents):
-            digests[number % self.destinations] += np.uint64(digest)
+        digests = np.array(writer.contents, np.uint64).reshape(-1, self.destinations).sum(axis=0)
         with output.file(self.digests_file(source)) as path:
-            path.write_bytes(digests.tobytes())
+            path.write_bytes(digests.astype(np.uint64).tobytes())
 
     def read(self, folder: Path, destination: int) -> Iterator[tuple[int, bytes]]:
         """Yield the pieces for a destination with the indexes of their sources, in their order."""

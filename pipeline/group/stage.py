@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict, cast
 
@@ -180,20 +180,24 @@ class GroupShards(Pass[GroupCounts]):
         return self.samples[unit].name
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.describe(self.samples[unit].sample_set)
+        return self.described[self.samples[unit].sample_set.label]
 
-    @lru_cache  # noqa: B019 (units share it; a pass lives as long as its stage)
-    def describe(self, sample_set: SampleSet) -> Mapping[str, Any]:
-        """Return the versions and options that determine the samples of a set."""
+    @cached_property
+    def described(self) -> Mapping[str, Mapping[str, Any]]:
+        """Versions and options that determine the samples, by the label of the set."""
+        sets = {made.sample_set.label: made.sample_set for made in self.samples}
         return {
-            **describe_algorithms([GROUPINGS.load_class(sample_set.spec.name)]),
-            "grouping": sample_set.spec.entry(),
-            "minimum": asdict(sample_set.minimum),
-            "heldout": self.splits.fraction,
-            "shards": self.splits.shards,
-            "block_rows": self.block_rows,
-            "compression": to_data(self.compression),
-            "seed": self.seed,
+            label: {
+                **describe_algorithms([GROUPINGS.load_class(sample_set.spec.name)]),
+                "grouping": sample_set.spec.entry(),
+                "minimum": asdict(sample_set.minimum),
+                "heldout": self.splits.fraction,
+                "shards": self.splits.shards,
+                "block_rows": self.block_rows,
+                "compression": to_data(self.compression),
+                "seed": self.seed,
+            }
+            for label, sample_set in sets.items()
         }
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
@@ -325,7 +329,7 @@ class GroupManifests(Pass[GroupCounts]):
         return f"{sample_set.label}.{split}"
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.shards.describe(self.made[unit][0])
+        return self.shards.described[self.made[unit][0].label]
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         sample_set, split, shards = self.made[unit]

@@ -1,6 +1,7 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
 import os
+from functools import partial
 from types import SimpleNamespace
 
 import psutil
@@ -10,37 +11,45 @@ from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.runner import StageRun, run_units
-from clozeline.pipeline.execution.stages import stage_key
-from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
+from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.noting_steps import Noting
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 from tests.pipeline.miniature import RECIPE, write_corpus
 
 
-def execute(output, tasks=1, verify=False, workers=None, **stage):
+def execute_stage(output, tasks=1, verify=False, workers=None, keep=True, **stage):
     recipe = Recipe(
-        corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers)
+        corpus="toy",
+        output=output,
+        executor=ExecutorConfig(tasks=tasks, workers=workers),
+        keep_intermediates=keep,
     )
     toy = ToyStage(recipe, **stage)
-    return StageRun(toy, stage_key(toy, "upstream"), verify).execute(Progress())
+    return StageRun(toy, KnownRecords(), verify=verify).execute(Progress())
+
+
+def execute(output, **options):
+    return execute_stage(output, **options)
 
 
 def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
     for number, (tasks, workers) in enumerate([(1, 1), (3, 1), (3, 2)]):
-        summary = execute(tmp_path / str(number), tasks, workers=workers)
+        summary = execute(tmp_path / str(number), tasks=tasks, workers=workers)
         assert summary.counts == {"squares": 6, "documents_in": 6, "documents_out": 6}
 
     first = tree(tmp_path / "0/dedup")
 
     assert first["sums/000001.txt"] == str(1 + 9 + 25).encode()
-    assert not any(name.startswith("tmp/") for name in first)
     assert first == tree(tmp_path / "1/dedup") == tree(tmp_path / "2/dedup")
 
 
-def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path):
+@pytest.mark.parametrize("keep", [True, False])
+def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path, keep):
     """A file of the same size with another byte is found by `verify` alone."""
+    execute = partial(execute_stage, keep=keep)
     execute(tmp_path)
+    assert any((tmp_path / "dedup").glob("tmp/*")) == keep
     before = tree(tmp_path / "dedup")
     target = tmp_path / "dedup/sums/000001.txt"
     for damage in (
@@ -121,7 +130,7 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(UnitRecord, "save", foreign)
         with pytest.raises(
-            IntegrityError, match=r"square-000000\.json: expected the record .* the same version"
+            IntegrityError, match=r"square/000000\.json: expected the record .* the same version"
         ):
             execute(tmp_path)
 
@@ -151,7 +160,7 @@ def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, wor
     assert (found == {str(os.getpid())}) == (workers == 1)
 
 
-def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatch, capsys):
+def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path / "corpus")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     words = [
@@ -161,13 +170,13 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
         f"output={tmp_path / 'out'}",
     ]
 
-    assert main(["--dry-run", *words, "executor={tasks: 3, workers: 2}"]) == 0
+    assert main(["--plan", *words, "executor={tasks: 3, workers: 2}"]) == 0
 
     said = capsys.readouterr().out
 
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
-    assert "; free space: " in said
-    assert "encode: depends on the stages before it\n" in said
+    assert ", free space: " in said
+    assert "first run" in said
     assert main(["--detach", *words]) == 64
     assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -176,13 +185,22 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
         patched.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=20_000))
         assert main(words) == 0
         assert capsys.readouterr().err.count("memory: a worker of 'encode' needs about") == 1
-        (tmp_path / "out/encode/records/manifest-000000.json").unlink()
-        assert main(["--dry-run", *words]) == 0
-        assert "memory: a worker of 'encode' needs about" in capsys.readouterr().out
 
+    (record,) = (tmp_path / "out/encode/records/manifest").glob("*.json")
+    record.unlink()
+
+    assert main(["--plan", *words]) == 0
+    assert rows_of_plan(capsys.readouterr().out)["encode"][2] == "1"
+    assert not record.exists()
     assert main(words) == 0
 
     capsys.readouterr()
 
-    assert main(["--dry-run", *words]) == 0
-    assert "encode: complete\n" in capsys.readouterr().out
+    assert main(["--plan", *words]) == 0
+    assert {row[2] for row in rows_of_plan(capsys.readouterr().out).values()} == {"0"}
+
+
+def rows_of_plan(said):
+    """Return units, kept and to make by stage from the table of `--plan`."""
+    lines = said.partition("─\n")[2].splitlines()
+    return {line.split()[0]: line.split()[1:4] for line in lines if line[:1].isalpha()}

@@ -13,28 +13,35 @@ from clozeline.pipeline.execution.shuffle import PieceFile, PieceWriter, Shuffle
 from clozeline.pipeline.execution.unit_record import Output
 
 
+def shuffle_of(sources, destinations):
+    return Shuffle("x", tuple(f"from {number}" for number in range(sources)), destinations, "x")
+
+
+def joined(pieces):
+    """Return the content of the pieces by source, without sources that have none."""
+    content = {}
+    for source, piece in pieces:
+        content[source] = content.get(source, b"") + piece
+    return {source: piece for source, piece in content.items() if piece}
+
+
 def fill(folder, shuffle, rounds=1):
     """Write the files of all sources; return what each destination gets."""
     wanted = {destination: [] for destination in range(shuffle.destinations)}
 
-    for source in range(shuffle.sources):
-        name = shuffle.file(source)
-        with Output(folder).file(name) as path, path.open("wb") as sink:
-            writer = PieceWriter(sink, name)
-
+    for source, name in enumerate(shuffle.sources):
+        with shuffle.write(Output(folder), name) as writer:
             for turn in range(rounds * (source % 3 > 0)):
                 for destination in range(shuffle.destinations):
                     piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
                     writer.add([piece])
-                    wanted[destination].append(piece)
-
-            writer.close()
+                    wanted[destination].append((source, piece))
 
     return wanted
 
 
 def run_passes(folder, shuffle):
-    passes = shuffle.passes()
+    passes = shuffle.passes(folder)
     for work in passes:
         for unit in reversed(range(work.units)):
             work.run(unit, Output(folder))
@@ -46,19 +53,19 @@ def run_passes(folder, shuffle):
 def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
     monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 4)
     monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 16)
-    shuffle = Shuffle("x", sources, 4)
+    shuffle = shuffle_of(sources, 4)
     wanted = fill(tmp_path, shuffle, rounds)
 
     assert run_passes(tmp_path, shuffle) == bundles
 
     for destination, pieces in wanted.items():
-        assert b"".join(shuffle.read(tmp_path, destination)) == b"".join(pieces)
+        assert joined(shuffle.read(tmp_path, destination)) == joined(pieces)
 
 
 def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 2)
     monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 4)
-    shuffle = Shuffle("x", 3, 2)
+    shuffle = shuffle_of(3, 2)
     fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
         list(shuffle.read(tmp_path, 0))

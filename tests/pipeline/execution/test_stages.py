@@ -8,19 +8,17 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.stages import (
     Pass,
+    UnitKey,
     UnitRunner,
     check_recipe,
     document_stages,
-    documents_folder,
+    documents_before,
     last_documents,
-    stage_key,
-    stage_of,
     tokenizer_stage,
 )
 from clozeline.pipeline.execution.unit_record import (
     Output,
     UnitRecord,
-    outputs_digest,
     read_records,
     records,
 )
@@ -60,12 +58,16 @@ def test_one_stage_gives_the_tokenizer(giving, said):
     assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
 
 
+def folder_before(recipe, stage):
+    return documents_before(recipe, stage, ["a"]).folder.name
+
+
 def test_documents_come_from_the_last_stage_that_wrote_them():
-    assert documents_folder(recipe("clean", "dedup"), "train_tokenizer").name == "dedup"
-    assert documents_folder(recipe("clean", "train_tokenizer"), "encode").name == "clean"
-    assert documents_folder(recipe("clean", "dedup"), "dedup").name == "clean"
+    assert folder_before(recipe("clean", "dedup"), "train_tokenizer") == "dedup"
+    assert folder_before(recipe("clean", "train_tokenizer"), "encode") == "clean"
+    assert folder_before(recipe("clean", "dedup"), "dedup") == "clean"
     with pytest.raises(ConfigurationError, match="'encode' needs documents"):
-        documents_folder(recipe("train_tokenizer"), "encode")
+        folder_before(recipe("train_tokenizer"), "encode")
 
 
 def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path):
@@ -83,36 +85,6 @@ def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path
     assert document_stages()[0] == "clean"
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "value", "changes"),
-    [
-        ("dedup", "seed", 2, True),
-        ("dedup", "heldout", {"fraction": 0.5}, False),
-        ("dedup", "corpus", "d", False),
-        ("dedup", "dedup", {"near": None}, True),
-        ("dedup", "executor", {"tasks": 9}, False),
-        ("train_tokenizer", "heldout", {"fraction": 0.5}, True),
-        ("train_tokenizer", "dedup", None, False),
-    ],
-)
-def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(
-    name, key, value, changes
-):
-    plain = {
-        "corpus": "c",
-        "output": "out",
-        "clean": {},
-        "dedup": {},
-        "train_tokenizer": {},
-    }
-    keys = [
-        stage_key(stage_of(validate(Recipe, data, "test"), name), "up")
-        for data in (plain, {**plain, key: value})
-    ]
-
-    assert (keys[0] != keys[1]) == changes
-
-
 class Work(Pass):
     name = "work"
     units = 3
@@ -120,6 +92,12 @@ class Work(Pass):
     def __init__(self, error=None, lose=0):
         self.error = error
         self.lose = lose
+
+    def options(self, unit):
+        return {}
+
+    def reads(self, unit, known):
+        return {}
 
     def run(self, unit, output):
         with output.file(f"{unit}.txt") as path:
@@ -129,12 +107,13 @@ class Work(Pass):
         return {"documents_in": 3, "documents_out": 3 - self.lose}
 
 
-def runner(tmp_path, key="key", **options):
-    return UnitRunner(ToyStage(Recipe(corpus="toy", output=tmp_path)), Work(**options), key)
+def runner(tmp_path, **options):
+    keys = {unit: UnitKey(f"{unit:06d}", "key", "options", {}) for unit in range(Work.units)}
+    return UnitRunner(ToyStage(Recipe(corpus="toy", output=tmp_path)), Work(**options), keys)
 
 
 def load(folder, unit):
-    return UnitRecord.load(folder / "dedup", "work", unit)
+    return UnitRecord.read(UnitRecord.path(folder / "dedup", "work", f"{unit:06d}"))
 
 
 @pytest.mark.parametrize(
@@ -200,36 +179,38 @@ def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/
         with output.file(name) as path:
             path.write_text(f"{name} of {unit}")
 
-    record = UnitRecord(pass_name, unit, "key", status, {"documents_in": 2}, output.files)
+    counts = {"documents_in": 2}
+    name = f"{unit:06d}"
+    record = UnitRecord(pass_name, name, "key", "options", {}, status, counts, output.files)
     record.save(folder)
     return record
 
 
 def test_a_record_is_read_as_it_was_saved(tmp_path):
     record = write(tmp_path, 3, "merge")
-    path = tmp_path / "records" / "merge-000003.json"
+    path = tmp_path / "records" / "merge" / "000003.json"
 
-    assert UnitRecord.load(tmp_path, "merge", 3) == UnitRecord.read(path) == record
+    assert UnitRecord.read(path) == record
     assert list(json.loads(path.read_text())) == sorted([*UnitRecord.__slots__, "checksum"])
 
     path.write_text(path.read_text()[:-20])
 
     assert UnitRecord.read(path) is None
-    assert UnitRecord.load(tmp_path, "merge", 4) is None
+    assert UnitRecord.read(path.with_name("000004.json")) is None
 
 
 @pytest.mark.parametrize(
     ("name", "change", "complete"),
     [
-        ("a/0.txt", "", (True, True, True)),
-        ("a/0.txt", "shorter", (False, False, False)),
-        ("a/0.txt", "flipped", (True, True, False)),
-        ("a/0.txt", "removed", (False, False, False)),
-        ("tmp/0.txt", "removed", (True, False, True)),
+        ("a/0.txt", "", (True, True)),
+        ("a/0.txt", "shorter", (False, False)),
+        ("a/0.txt", "flipped", (True, False)),
+        ("a/0.txt", "removed", (False, False)),
+        ("tmp/0.txt", "removed", (True, True)),
     ],
 )
 def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete):
-    """Without intermediates, with them, and with hashes."""
+    """Without hashes, and with them; intermediates may be missing."""
     record = write(tmp_path)
     path = tmp_path / name
     text = path.read_text()
@@ -239,22 +220,18 @@ def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete)
     elif change:
         path.write_text(text[1:] if change == "shorter" else text[::-1])
 
-    ways = (
-        {"temporary": False},
-        {"temporary": True},
-        {"temporary": False, "verify": True},
-    )
-    gaps = [record.find_missing_output(tmp_path, **way) for way in ways]
+    gaps = [record.find_missing_output(tmp_path, verify=verify) for verify in (False, True)]
 
     assert tuple(gap == "" for gap in gaps) == complete
     assert all(gap.startswith(str(path)) for gap in gaps if gap)
+    assert record.lacks_intermediates(tmp_path) == (name == "tmp/0.txt")
 
 
 def test_the_digest_is_that_of_what_is_published(tmp_path):
     first = write(tmp_path, 0)
     second = write(tmp_path, 0, files=("a/0.txt",))
-    assert outputs_digest([first]) == outputs_digest([second])
-    assert outputs_digest([first]) != outputs_digest([write(tmp_path, 1)])
+    assert first.digest("a/") == second.digest("a/") == second.digest() != first.digest()
+    assert first.digest("a/") != write(tmp_path, 1).digest("a/")
 
 
 def test_a_file_without_a_record_of_its_name_and_a_failed_unit_are_left_out(tmp_path):
@@ -265,9 +242,10 @@ def test_a_file_without_a_record_of_its_name_and_a_failed_unit_are_left_out(tmp_
         write(tmp_path, 1, "score"),
     ]
 
-    (tmp_path / "records/000001.json").write_text("{")
-    (tmp_path / "records/000010.json").write_bytes((tmp_path / "records/000002.json").read_bytes())
+    folder = tmp_path / "records" / "main"
+    (folder / "000001.json").write_text("{")
+    (folder / "000010.json").write_bytes((folder / "000002.json").read_bytes())
 
     assert list(read_records(tmp_path)) == kept
     assert records(tmp_path, "main") == [kept[0], kept[2]]
-    assert "record of a failed unit" in kept[1].find_missing_output(tmp_path, temporary=False)
+    assert "record of a failed unit" in kept[1].find_missing_output(tmp_path)

@@ -1,8 +1,10 @@
 """A two-pass stage on numbers, for tests of the machinery; `FAULT` says what a unit suffers."""
 
+import json
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.equations import StageRow
@@ -14,7 +16,14 @@ from clozeline.pipeline.execution.unit_record import require_equal
 class Square(Pass):
     units: int
     fault: str = ""
+    version: int = 1
     name: str = "square"
+
+    def options(self, unit):
+        return {"version": self.version}
+
+    def reads(self, unit, known):
+        return {}
 
     def run(self, unit, output):
         flag = output.folder / "once"
@@ -37,7 +46,15 @@ class Square(Pass):
 class Gather(Pass):
     units: int
     of: int
+    folder: Path
     name: str = "main"
+
+    def options(self, unit):
+        return {"of": self.of}
+
+    def reads(self, unit, known):
+        names = [f"{i:06d}" for i in range(unit, self.of, self.units)]
+        return {"squares": "".join(known.digest(self.folder, "square", name) for name in names)}
 
     def run(self, unit, output):
         mine = [
@@ -58,14 +75,8 @@ class ToyStage(Stage):
         self.fault = fault
         self._version = version
 
-    def version(self):
-        return self._version
-
-    def algorithms(self):
-        return []  # it has no key in a recipe
-
     def passes(self):
-        return [Square(6, self.fault), Gather(2, 6)]
+        return [Square(6, self.fault, self._version), Gather(2, 6, self.folder)]
 
     def row(self, counts):
         return StageRow(f"{counts['squares']} numbers")
@@ -76,9 +87,20 @@ class ToyStage(Stage):
 
 
 def tree(folder):
-    """Every published data file and record."""
+    """Every published data file and record, without the times of records."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): timeless(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.startswith(("report.", "config.yaml"))
     }
+
+
+def timeless(path):
+    """Return the content of a file; of a record, without the time when its unit ran."""
+    content = path.read_bytes()
+    if "records" not in path.parts:
+        return content
+    record = json.loads(content)
+    return json.dumps(
+        {name: record[name] for name in record if name not in ("made", "cpu_seconds", "checksum")}
+    ).encode()

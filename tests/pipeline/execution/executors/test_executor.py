@@ -2,7 +2,7 @@
 
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stages import stage_key
+from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from clozeline.pipeline.registries import EXECUTORS
 from tests.contracts import contract
@@ -14,7 +14,7 @@ def files_of(output, name, **options):
     """The files that a stage of two passes leaves, but for logs."""
     executor = ExecutorConfig(name=name, tasks=3, workers=1, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor))
-    StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
+    StageRun(toy, KnownRecords()).execute(Progress())
     return {
         path: content
         for path, content in tree(output / "dedup").items()

@@ -8,7 +8,7 @@ from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stages import stage_key
+from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.distributed import free_port
 from tests.pipeline.execution.toy_stage import ToyStage, tree
@@ -17,7 +17,7 @@ from tests.pipeline.execution.toy_stage import ToyStage, tree
 def execute(output, name, fault="", **options):
     executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
-    StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
+    StageRun(toy, KnownRecords()).execute(Progress())
     return {
         name: content
         for name, content in tree(output / "dedup").items()

@@ -14,7 +14,7 @@ from clozeline.errors import IntegrityError, PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors import slurm
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stages import stage_key
+from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.launchers import stand_in
 from tests.pipeline.execution.executors.cluster import install
@@ -33,7 +33,7 @@ def execute(output, *, name="slurm", tasks=4, fault="", before=0, workers=None, 
     options = {**OPTIONS, **given} if name == "slurm" else {}
     executor = ExecutorConfig(name=name, tasks=tasks, workers=workers, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault=fault)
-    run = StageRun(toy, stage_key(toy, "upstream"), False)
+    run = StageRun(toy, KnownRecords())
     run.execute(Progress(), before)
     return run
 
