@@ -8,9 +8,11 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
+from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
+from clozeline.pipeline.execution.stages import describe_algorithms
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tables import (
@@ -21,6 +23,7 @@ from clozeline.pipeline.tables import (
     read_text_lines,
 )
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
+from clozeline.registry import component_types
 from clozeline.seeding import hash64
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
@@ -119,7 +122,8 @@ def digest_items(files: Sequence[EvaluationFile]) -> str:
         parts += [file.suite, file.name, file_hash(file.path)]
         if file.reader is not None:
             companions = file.reader.build(InputLimits()).open(file.path).others
-            parts += [repr(file.reader.as_dict()), file.reader.type.VERSION]
+            algorithms = describe_algorithms(component_types(file.reader))
+            parts.append(config_digest([file.reader.as_dict(), algorithms]))
             parts += map(file_hash, companions)
     return f"{hash64(*parts):016x}"
 

@@ -4,7 +4,6 @@ run, of every kind."""
 import json
 import os
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +12,12 @@ from clozeline.configuration.config import load_config, to_data, validate, yaml_
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import stages
-from clozeline.pipeline.execution.stages import stage_key, stage_of
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.execution.plan import Plan, PlannedRange
+from clozeline.pipeline.execution.stages import stage_of
+from clozeline.pipeline.execution.unit_record import KnownRecords
+from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.registries import GROUPINGS
+from clozeline.registry import component_types
 from clozeline.train.configuration.config import TrainConfig, frozen
 from tests.train.synthetic import plain_config, tiny
 
@@ -189,48 +192,70 @@ OF_STAGES = {
 }
 
 
+def plan_of(recipe):
+    """Return the plan of a recipe whose inputs are not opened."""
+    entries = recipe.input or [InputEntry(path="x", reader="text")]
+    ranges = [
+        PlannedRange(number, f"{each.source}/{number}", each.source, each.reader or "text", 0, 1)
+        for number, each in enumerate(entries)
+    ]
+    inputs = [
+        {"source": each.source, "bytes": 1, "options": {}, "reader": each.reader, "identity": ""}
+        for each in ranges
+    ]
+    return Plan(tuple(ranges), 1, tuple(inputs))
+
+
+def description_of(stage, kind, name):
+    """Return what the keys of the first pass hold of options and, for `clean`, of inputs."""
+    if kind == "grouping":  # an objective names it
+        return stages.describe_algorithms([GROUPINGS.load_class(name)])
+    if stage.name in ("corrupt", "tasks"):  # their passes need files
+        return stages.describe_algorithms(component_types(stage.config))
+    work, *_ = stage.passes()
+    reads = work.reads(0, KnownRecords()) if stage.name == "clean" else {}
+    return dict(work.options(0)), dict(reads)
+
+
 @pytest.mark.parametrize("kind", OF_STAGES)
-def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
+def test_a_stage_tells_other_code_of_every_kind(module_of, kind):
     """With the reader that the plan names, and a sample set whose grouping an objective names."""
     stage_name, base, keys = OF_STAGES[kind]
     name = f"mine_of_{kind}:Mine"
     file = module_of(f"mine_of_{kind}", subclass_of(base))
-    keys = filled(keys, name)
+    keys = filled({"clean": {}, "train_tokenizer": {}, **keys}, name)
     if isinstance(keys.get("corrupt"), str):
         keys["corrupt"] = [{"name": keys["corrupt"]}]
-    stage = stage_of(validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), stage_name)
-    entries = [
-        SimpleNamespace(reader=one.reader or "text", source_group=one.source)
-        for one in stage.recipe.input
-    ]
-    stage.plan = SimpleNamespace(
-        ranges=entries or [SimpleNamespace(reader="text", source_group="default")]
-    )
-    stage.sets = [SimpleNamespace(spec=SimpleNamespace(name=name))]
-    monkeypatch.setattr(type(stage), "version", lambda _: 1)
-    monkeypatch.setattr(type(stage), "files", lambda _: {})
-    before = stage_key(stage, "up")
+    recipe = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
 
-    assert stage_key(stage, "up") == before
+    def describe():
+        return description_of(stage_of(recipe, stage_name, plan_of(recipe)), kind, name)
+
+    before = describe()
+
+    assert describe() == before
 
     file.write_text(file.read_text() + EDIT)
 
-    assert stage_key(stage, "up") != before
+    assert describe() != before
 
 
-def test_evaluation_files_have_readers_too(module_of):
+def test_evaluation_files_have_readers_too(module_of, tmp_path):
     file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:SquadReader"))
-    keys = {"decontaminate": {"against": [{"path": "dev.json", "reader": "mine_items:Mine"}]}}
-    stage = stages.stage_of(
-        validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate"
-    )
-    before = plugins.digests(stage.algorithms())
+    (tmp_path / "dev.json").write_text('{"data": [{"paragraphs": []}]}')
+    path = str(tmp_path / "dev.json")
+    keys = {"decontaminate": {"against": [{"path": path, "reader": "mine_items:Mine"}]}}
+    keys = {"corpus": "c", "output": "out", "clean": {}, **keys}
+    recipe = validate(Recipe, keys, "test")
 
-    assert before.keys() == {"mine_items:Mine"}
+    def describe():
+        work, *_ = stage_of(recipe, "decontaminate", plan_of(recipe)).passes()
+        return work.reads(0, KnownRecords())
 
+    before = describe()
     file.write_text(file.read_text() + EDIT)
 
-    assert plugins.digests(stage.algorithms()) != before
+    assert describe() != before
 
 
 def names_allowed():
