@@ -1,5 +1,6 @@
 """Run the stages of a recipe in order: keep finished units, verify counts, write reports."""
 
+import json
 import os
 import shutil
 import time
@@ -330,22 +331,24 @@ class StageRun(Generic[StageCounts]):
         keys: dict[int, UnitKey] = {}
         reasons: dict[int, str] = {}
         waiting: list[int] = []
-        digests: dict[int, str] = {}  # by the identity of options that several units share
         found = self.known.of_pass(self.stage.folder, work.name)
+        options: Mapping[str, Any] = {}
+        digest = ""
 
         for unit in range(work.units):
             name = work.unit_name(unit)
-            options = work.options(unit)
-            if id(options) not in digests:
-                digest = digests[id(options)] = config_digest(options)
+            # most units share their options
+            if not digest or work.options(unit) != options:
+                options = work.options(unit)
+                digest = _digest_options(options)
                 self._options[digest] = options
+
             try:
                 reads = work.reads(unit, self.known)
             except NotMadeError:
                 waiting.append(unit)
                 continue
 
-            digest = digests[id(options)]
             key = UnitKey(name, unit_key(name, digest, reads), digest, reads)
             keys[unit] = key
             if reason := self._reason_to_run(key, found.get(name)):
@@ -630,6 +633,15 @@ class StageRun(Generic[StageCounts]):
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
             row = stage.explain_row(counts)
         return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
+
+
+def _digest_options(options: Mapping[str, Any]) -> str:
+    """Return the digest of options; 1 and 1.0 are equal."""
+    return config_digest(json.loads(json.dumps(options), parse_float=_parse_number))
+
+
+def _parse_number(text: str) -> float:
+    return int(float(text)) if float(text).is_integer() else float(text)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
