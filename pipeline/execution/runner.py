@@ -153,6 +153,10 @@ class PassState:
     cpu_seconds: float
     """estimate for the units that must run, or may have to, from the records of the pass"""
     has_records: bool
+    options: Mapping[str, Mapping[str, Any]]
+    """options of the units by digest"""
+    removed: Sequence[UnitRecord] = ()
+    """records of units that the pass no longer has"""
 
     @property
     def changed(self) -> list[int]:
@@ -175,8 +179,8 @@ class StagePreview:
 
     @property
     def changed(self) -> bool:
-        """Whether a unit must run, or may have to."""
-        return not self.is_whole or any(state.changed for state in self.states)
+        """Whether a unit must run, or may have to, or must be removed."""
+        return not self.is_whole or any(state.changed or state.removed for state in self.states)
 
     def find_missing(self) -> str:
         """Return why the first incomplete unit must run; "" if the stage is complete."""
@@ -323,8 +327,6 @@ class StageRun(Generic[StageCounts]):
         self.force = force
         self.states: list[PassState] = []
         """passes whose units are complete"""
-        self._options: dict[str, Mapping[str, Any]] = {}
-        """options of the passes by digest"""
 
     def examine(self, work: Pass[StageCounts]) -> PassState:
         """Compute the keys of the units of a pass, and compare them with the records."""
@@ -332,8 +334,14 @@ class StageRun(Generic[StageCounts]):
         reasons: dict[int, str] = {}
         waiting: list[int] = []
         found = self.known.of_pass(self.stage.folder, work.name)
+        by_digest: dict[str, Mapping[str, Any]] = {}
         options: Mapping[str, Any] = {}
         digest = ""
+
+        # forget the units that the pass no longer has
+        self.known.forget_values()
+        others = found.keys() - set(map(work.unit_name, range(work.units)))
+        removed = list(filter(None, [found.pop(name) for name in others]))
 
         for unit in range(work.units):
             name = work.unit_name(unit)
@@ -341,7 +349,7 @@ class StageRun(Generic[StageCounts]):
             if not digest or work.options(unit) != options:
                 options = work.options(unit)
                 digest = _digest_options(options)
-                self._options[digest] = options
+                by_digest[digest] = options
 
             try:
                 reads = work.reads(unit, self.known)
@@ -351,7 +359,7 @@ class StageRun(Generic[StageCounts]):
 
             key = UnitKey(name, unit_key(name, digest, reads), digest, reads)
             keys[unit] = key
-            if reason := self._reason_to_run(key, found.get(name)):
+            if reason := self._reason_to_run(key, found.get(name), options):
                 reasons[unit] = reason
 
         # a unit takes as long as last time, or as the others
@@ -359,9 +367,11 @@ class StageRun(Generic[StageCounts]):
         mean = sum(seconds.values()) / max(1, len(seconds))
         changed = [work.unit_name(unit) for unit in (*reasons, *waiting)]
         total = sum(seconds.get(name, mean) for name in changed)
-        return PassState(work, keys, reasons, waiting, total, bool(seconds))
+        return PassState(work, keys, reasons, waiting, total, bool(seconds), by_digest, removed)
 
-    def _reason_to_run(self, key: UnitKey, record: UnitRecord | None) -> str:
+    def _reason_to_run(
+        self, key: UnitKey, record: UnitRecord | None, options: Mapping[str, Any]
+    ) -> str:
         """Return why a unit must run; "" if it is complete."""
         if self.force:
             return "forced"
@@ -370,7 +380,7 @@ class StageRun(Generic[StageCounts]):
         if record.key == key.key:
             return record.find_missing_output(self.stage.folder, verify=self.verify)
         if record.options != key.options:
-            return self._explain_options(record.options, key.options)
+            return self._explain_options(record.options, options)
         labels = [
             label
             for label in sorted({*record.reads, *key.reads})
@@ -378,10 +388,10 @@ class StageRun(Generic[StageCounts]):
         ]
         return f"{', '.join(labels)} changed"
 
-    def _explain_options(self, before: str, now: str) -> str:
+    def _explain_options(self, before: str, now: Mapping[str, Any]) -> str:
         """Return which options have changed."""
         old = flatten(read_json(self._options_path(before)) or {})
-        new = flatten(dict(self._options[now]))
+        new = flatten(dict(now))
         missing = object()
         names = [
             name
@@ -394,28 +404,15 @@ class StageRun(Generic[StageCounts]):
     def _options_path(self, digest: str) -> Path:
         return self.stage.folder / RECORDS / _OPTIONS / f"{digest}.json"
 
-    def _save_options(self, digest: str) -> None:
-        """Store options, so that a later run can say which of them changed."""
-        if not (path := self._options_path(digest)).exists():
-            publish_json(path, self._options[digest])
-
     def preview(self) -> Iterator[PassState]:
         """Yield the passes as far as they are known, without running a unit.
 
         Units that must run are unknown to all that read them.
         """
         for work in self.stage.passes():
-            self._forget_other_units(work)
             state = self.examine(work)
             self._mark_changed(state)
             yield state
-
-    def _forget_other_units(self, work: Pass[Any]) -> list[UnitRecord]:
-        """Forget the records of units that the pass no longer has, and return them."""
-        found = self.known.of_pass(self.stage.folder, work.name)
-        others = found.keys() - set(map(work.unit_name, range(work.units)))
-        self.known.forget_values()
-        return list(filter(None, [found.pop(name) for name in others]))
 
     def _mark_changed(self, state: PassState) -> None:
         """Make the units that must run unknown to all that read them."""
@@ -459,10 +456,13 @@ class StageRun(Generic[StageCounts]):
         skipped = True
 
         for work in () if self.states else stage.passes():
-            for record in self._forget_other_units(work):
+            state = self._reuse_units(self.examine(work))
+            for digest, options in state.options.items():
+                if not (path := self._options_path(digest)).exists():
+                    publish_json(path, options)
+            for record in state.removed:
                 record.remove(folder)
                 skipped = False
-            state = self._reuse_units(self.examine(work))
             if state.reasons:
                 if skipped and (warning := stage.warning()):
                     progress.report(warning)
@@ -516,7 +516,6 @@ class StageRun(Generic[StageCounts]):
                         _link_or_copy(other / name, folder / name)
                     record.save(folder)
                     found[key.unit] = record
-                    self._save_options(key.options)
                     del reasons[unit]
                     break
 
@@ -562,7 +561,6 @@ class StageRun(Generic[StageCounts]):
         for unit, path in paths.items():
             found.pop(state.keys[unit].unit, None)
             path.unlink(missing_ok=True)
-            self._save_options(state.keys[unit].options)
 
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
@@ -622,7 +620,10 @@ class StageRun(Generic[StageCounts]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(stage, counts, records, seconds, self._options)
+            options = {
+                digest: each for state in self.states for digest, each in state.options.items()
+            }
+            write_stage_report(stage, counts, records, seconds, options)
 
         size = sum(output["bytes"] for record in records for output in record.outputs.values())
         shutil.rmtree(folder / RUNNING, ignore_errors=True)
