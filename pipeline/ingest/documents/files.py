@@ -40,9 +40,11 @@ REJECT_SCHEMA: Final = row_schema(
         "detail": pa.utf8(),
         "n_chars": pa.uint32(),
         "url": pa.utf8(),
+        "id": pa.utf8(),
         "sample_text": pa.utf8(),
     },
     "url",
+    "id",
     "sample_text",
 )
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
@@ -68,6 +70,7 @@ class Rejection:
     detail: str = ""
     n_chars: int = 0
     url: str | None = None
+    id: str | None = None
     sample_text: str | None = None
 
     @staticmethod
@@ -102,6 +105,7 @@ class Rejection:
             detail[:_DETAIL_CHARACTERS],
             len(document.text),
             document.url,
+            document.record_id,
             sample,
         )
 

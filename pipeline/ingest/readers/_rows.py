@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, ClassVar, Final, Self
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
+from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS, RECORD_ID
 from clozeline.pipeline.ingest.formats.byte_lines import (
     ByteLines,
     DamagedLine,
@@ -277,7 +277,7 @@ def make_record(
     if options.language_key is not None and language is not None:
         others = _remove_field(others, options.language_key)
     if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
-        others = {**_remove_field(others, options.id_key), "id": identity}
+        others = {**_remove_field(others, options.id_key), RECORD_ID: identity}
     return RawRecord(
         locator,
         locator_type,
@@ -294,11 +294,13 @@ def make_record(
 
 
 def _limit_extra(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON; `{"dropped": true}` if their JSON is too long."""
-    with suppress(RecursionError, ValueError):
-        portable: dict[str, Any] = _to_portable_json(fields)
-        if len(json.dumps(portable)) <= _MOST_EXTRA_BYTES:
-            return portable
+    """Return the fields as JSON; if it is too long, `dropped` and the id alone."""
+    kept = {name: fields[name] for name in (RECORD_ID,) if fields.get(name) is not None}
+    for candidate in (fields, {"dropped": True, **kept}):
+        with suppress(RecursionError, ValueError):
+            portable: dict[str, Any] = to_portable_json(candidate)
+            if len(json.dumps(portable)) <= _MOST_EXTRA_BYTES:
+                return portable
     return {"dropped": True}
 
 
@@ -341,18 +343,18 @@ def _repair_surrogates(text: str) -> str:
     return text
 
 
-def _to_portable_json(value: object) -> Any:
+def to_portable_json(value: object) -> Any:
     """Return the value as JSON that every parser accepts.
 
     It has no NaN, no integer above 64 bits, and no lone surrogate.
     """
     if isinstance(value, Mapping):
         return {
-            _repair_surrogates(str(name)): _to_portable_json(item) for name, item in value.items()
+            _repair_surrogates(str(name)): to_portable_json(item) for name, item in value.items()
         }
 
     if isinstance(value, (list, tuple)):
-        return [_to_portable_json(item) for item in value]
+        return [to_portable_json(item) for item in value]
     if isinstance(value, str):
         return _repair_surrogates(value)
     if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):

@@ -31,7 +31,7 @@ from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, 
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.terminal import size_text
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 """raised when the same documents give other shards"""
 _BASE_MEMORY_BYTES: Final = 300e6
 """memory of Python and its libraries"""
