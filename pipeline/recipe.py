@@ -82,8 +82,18 @@ class InputEntry:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
+        if self.split is not None and self.keeps_documents:
+            raise ValueError(
+                "split: `exported: true` keeps the uid of each document, which chapters would "
+                "share: remove one of the two keys"
+            )
         require_code("language", self.language)
         require_code("target_language", self.target_language)
+
+    @property
+    def keeps_documents(self) -> bool:
+        """Whether the files hold exported documents, which keep their uids and `source` labels."""
+        return bool(self.options.get("exported"))
 
     @model_serializer(mode="wrap")
     def _with_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -107,3 +107,21 @@ def test_a_dropped_document_keeps_its_id_as_text(tmp_path, extra, expected):
     write_rejects(tmp_path / "r.arrow", [Rejection.from_document(document, "clean", "short")])
 
     assert [each.id for each in read_rejects(tmp_path / "r.arrow")] == [expected]
+
+
+def test_bytes_of_a_table_become_text_or_digits(tmp_path):
+    """A column of a fixed size holds hashes and ids: digits for each, also where all are letters."""
+    table = pa.table(
+        {
+            "text": ["a", "b", "c"],
+            "id": pa.array([b"abcd", b"\xff\x00ab", None], pa.binary(4)),
+            "name": pa.array(["é".encode(), b"\xff", None], pa.binary()),
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+
+    assert [item.extra for item in read(tmp_path / "rows.parquet", name="parquet")] == [
+        {"id": "61626364", "name": "é"},
+        {"id": "ff006162", "name": "ff"},
+        {"id": None, "name": None},
+    ]
