@@ -82,8 +82,18 @@ class InputEntry:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
+        if self.split is not None and self.keeps_documents:
+            raise ValueError(
+                "split: `exported: true` keeps the uid of each document, which chapters would "
+                "share: remove one of the two keys"
+            )
         require_code("language", self.language)
         require_code("target_language", self.target_language)
+
+    @property
+    def keeps_documents(self) -> bool:
+        """Whether the files hold exported documents, which keep their uids and `source` labels."""
+        return bool(self.options.get("exported"))
 
     @model_serializer(mode="wrap")
     def _with_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -282,14 +292,7 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
         "them"
     )
 
-    # the recipe of the nearest earlier stage, if it ran
-    before = all_stages()[: all_stages().index(stage)]
-    stored = (
-        [recipe.folder(name) / "config.yaml" for name in reversed(before)]
-        if recipe.output is not None
-        else []
-    )
-    if (path := next((path for path in stored if path.is_file()), None)) is not None:
+    if (path := _find_stored_recipe(recipe, stage)) is not None:
         keys = read_mapping(path)
         has_stage = keys.get(stage) is not None
         recipe = load_keys(Recipe, keys if has_stage else {**keys, **defaults}, overrides)
@@ -302,6 +305,29 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
         )
 
     return recipe, f"no --config: {note}"
+
+
+def _find_stored_recipe(recipe: Recipe, stage: str) -> Path | None:
+    """Return the recipe in the output folder with which the nearest earlier stage ran."""
+    if recipe.output is None:
+        return None
+    before = all_stages()[: all_stages().index(stage)]
+    stored = [recipe.folder(name) / "config.yaml" for name in reversed(before)]
+    return next((path for path in stored if path.is_file()), None)
+
+
+def explain_missing_stage(recipe: Recipe, stage: str, needed: str) -> str:
+    """Return that a recipe lacks a stage that another one needs, and what to do.
+
+    If another recipe has already run in the output folder, the answer is to continue with it.
+    """
+    lack = f"the key '{stage}' of the recipe also needs the key '{needed}'"
+    if (path := _find_stored_recipe(recipe, stage)) is None:
+        return f"{lack}; `{needed}: {{}}` uses defaults"
+    return (
+        f"{lack}: {recipe.output} was made with another recipe, {path}: copy that one, set "
+        f"'{stage}' in the copy, and give it as --config"
+    )
 
 
 def recipe_text(recipe: Recipe) -> str:

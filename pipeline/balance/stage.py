@@ -275,6 +275,8 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
 
     def validate(self) -> Iterator[str]:
         """Yield sources with a factor that no input has."""
+        if any(entry.keeps_documents for entry in self.recipe.input):
+            return  # with labels of another run
         known = {entry.source for entry in self.recipe.input}
         for source in sorted(self.config.sources.keys() - known if known else ()):
             yield (

@@ -162,7 +162,8 @@ class CleaningSteps:
             ) is None:
                 return None
             document = document.replace(
-                target_text=target, target_language=target_language or "und"
+                target_text=target,
+                target_language=target_language or document.target_language or "und",
             )
             stated_language = stated_language or document.language
 
@@ -534,6 +535,8 @@ class CleanUnits(Pass[CleanCounts]):
             language=record.language or UNDECIDED,
             language_score=float(record.language not in (None, UNDECIDED)),
         )
+        if record.stored:
+            document = document.replace(**record.stored)
 
         if record.flags & FLAG_TRUNCATED_SOURCE:
             tally.note("rest_cut_by_source")

@@ -147,7 +147,8 @@ class UnitCounts:
         """Count a record that is a document; raise IntegrityError if its uid is not unique."""
         if uid in self._uids:
             raise IntegrityError(
-                f"{source}: two documents have the uid {uid.hex()}, the second at {locator}"
+                f"{source}: two documents have the uid {uid.hex()}, the second at {locator}; "
+                "name each input once, and each file of exported documents"
             )
         self._uids.add(uid)
         self.records_of_range += 1

@@ -40,7 +40,7 @@ from clozeline.pipeline.execution.unit_record import (
     UnitRecord,
     unit_marker,
 )
-from clozeline.pipeline.recipe import Recipe, load_stage_part
+from clozeline.pipeline.recipe import Recipe, explain_missing_stage, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import cannot_write, explain_error
 
@@ -277,7 +277,7 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise one ConfigurationError with all mistakes of a recipe, before any stage runs."""
     names = stages_of(recipe)
     mistakes = [
-        f"the key '{stage}' of the recipe also needs the key '{key}'; `{key}: {{}}` uses defaults"
+        explain_missing_stage(recipe, stage, key)
         for stage in names
         for key in _stage_class(stage).needs
         if not recipe.has(key)

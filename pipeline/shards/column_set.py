@@ -167,6 +167,7 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
         pa.field("offset", pa.uint64(), nullable=False),
         pa.field("length", pa.uint64(), nullable=False),
         pa.field("url", pa.utf8()),
+        pa.field("id", pa.utf8()),
         pa.field("language", pa.utf8(), nullable=False),
         pa.field("tokens", pa.uint32(), nullable=False),
     ]

@@ -37,6 +37,7 @@ _PRINTED_APART: Final = (
     "source",
     "source_offset",
     "url",
+    "metadata",
     "others",
     "partner",
 )

@@ -4,8 +4,9 @@
 
 Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet
 (`format=parquet`). Columns keep their names; in JSON the uid and the content hash are hexadecimal,
-dates ISO 8601, and keys sorted. The pipeline reads the export again, so that text can leave it, be
-changed by other programs, and come back. The output may be in a store: `output=s3://bucket/export`.
+dates ISO 8601, and keys sorted. With `exported: true` next to the path of the input, the pipeline
+reads the export again: text can leave it, be changed by other programs, and come back with its uid.
+The output may be in a store: `output=s3://bucket/export`.
 """
 
 import json

@@ -2,16 +2,16 @@
 
 `clozeline where-is run=DIR uid=UID`, or with a set for the run.
 
-Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or
-with `url`; of a document that a stage dropped, the reason. Then computes, without reading the
-stream, at which positions each row was or will be read. `clozeline explain-batch samples=N` shows
-the entire batch there.
+Finds the rows of a sample (one per variant) by its uid, or all rows with text of a document by its
+uid, its `url` or the `id` of its record; of a document that a stage dropped, the reason. Then
+computes, without reading the stream, at which positions each row was or will be read. `clozeline
+explain-batch samples=N` shows the entire batch there.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from pydantic import AfterValidator
 
@@ -21,6 +21,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, FeedOptions, open_feed
 from clozeline.tools.shards.provenance.document_table import (
+    AddressColumn,
     documents_at,
     find_documents,
     rejections_at,
@@ -63,6 +64,9 @@ class WhereOptions(FeedOptions):
     """hexadecimal uid of a sample (16 digits) or of a document (32)"""
     url: str | None = None
     """URL of a document; a trailing * matches every URL that starts so"""
+    id: str | None = None
+    """id that documents have in their source, such as the record id of a page; a trailing * matches
+    every id that starts so"""
     variant: Natural | None = None
     """only this variant of the samples"""
     epoch: Natural = 0
@@ -76,6 +80,11 @@ class WhereOptions(FeedOptions):
     def identity(self) -> int | bytes | None:
         """The uid of a sample as a number, that of a document as bytes."""
         return None if self.uid is None else _parse_uid(self.uid)
+
+    def address(self) -> tuple[AddressColumn, str]:
+        """Return the column by which documents are looked up, and the value; not for a uid."""
+        columns: tuple[AddressColumn, ...] = get_args(AddressColumn)
+        return next((name, value) for name in columns if (value := getattr(self, name)) is not None)
 
 
 def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
@@ -176,26 +185,27 @@ def _summarize(
 def _look_up_documents(options: WhereOptions, feed: Feed) -> dict[bytes, dict[str, object] | None]:
     documents: dict[bytes, dict[str, object] | None] = {}
     uid = options.identity
-
-    for shards in feed.sets:
-        if isinstance(uid, bytes):
+    if isinstance(uid, bytes):
+        for shards in feed.sets:
             documents |= {uid: None} | find_documents(shards.path, [uid]) | documents
-        else:
-            documents |= documents_at(shards.path, options.url or "")
+        return documents
+
+    column, address = options.address()
+    for shards in feed.sets:
+        documents |= documents_at(shards.path, column, address)
 
     if not documents:
         dropped = [
-            row for shards in feed.sets for row in rejections_at(shards.path, options.url or "")
+            row for shards in feed.sets for row in rejections_at(shards.path, column, address)
         ]
         reasons = dict.fromkeys(
             f"{row.stage} dropped it: {row.reason} {row.detail}".strip() for row in dropped
         )
         raise ConfigurationError(
-            f"url={options.url}: {'; '.join(reasons)}"
+            f"{column}={address}: {'; '.join(reasons)}"
             if reasons
-            else f"url={options.url}: no document from there in encode/documents-*.arrow above "
-            f"{_set_paths(feed)}; "
-            "a `*` at its end matches anything"
+            else f"{column}={address}: no document with this {column} in encode/documents-*.arrow "
+            f"above {_set_paths(feed)}; a `*` at its end matches anything"
         )
 
     return documents
@@ -206,7 +216,7 @@ def _not_found_error(
 ) -> ConfigurationError:
     uid = options.identity
     digits = f"{uid:016x}" if isinstance(uid, int) else (uid or b"").hex()
-    request = f"url={options.url}" if uid is None else f"uid={digits}"
+    request = "=".join(options.address()) if uid is None else f"uid={digits}"
     sets = _set_paths(feed)
 
     if rows:
@@ -239,8 +249,8 @@ def _set_paths(feed: Feed) -> str:
 
 
 def _find_readings(options: WhereOptions) -> None:
-    if (options.uid is None) == (options.url is None):
-        raise ConfigurationError("expected uid=UID or url=URL, one of them; see --help")
+    if [options.uid, options.url, options.id].count(None) != 2:
+        raise ConfigurationError("expected one of uid=UID, url=URL and id=ID; see --help")
     feed = open_feed(options)
 
     # by default the epochs that the run starts, at least one

@@ -18,6 +18,9 @@ FLAG_TRUNCATED_SOURCE: Final = 4
 FLAG_PII_REPLACED: Final = 8
 FLAG_SPANS_REMOVED: Final = 16
 
+RECORD_ID: Final = "id"
+"""Key of `extra` with the id that a record has in its source."""
+
 DICTIONARY_TYPE: Final = pa.dictionary(pa.int32(), pa.utf8())
 """Arrow type of a string column with few distinct values."""
 
@@ -117,6 +120,14 @@ class Document:
     def characters(self) -> int:
         """Number of characters of the text, or of both sides of a pair."""
         return len(self.text) + len(self.target_text or "")
+
+    @property
+    def record_id(self) -> str | None:
+        """The id of the record in its source as text, numbers as JSON; None without one."""
+        value = self.extra.get(RECORD_ID)
+        if value is None or isinstance(value, str):
+            return value
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
     def replace(self, **changes: Any) -> Document:
         return replace(self, **changes)

@@ -42,9 +42,11 @@ REJECT_SCHEMA: Final = row_schema(
         "detail": pa.utf8(),
         "n_chars": pa.uint32(),
         "url": pa.utf8(),
+        "id": pa.utf8(),
         "sample_text": pa.utf8(),
     },
     "url",
+    "id",
     "sample_text",
 )
 """Columns of `<stage>/rejects/<part>.arrow`."""
@@ -70,6 +72,7 @@ class Rejection:
     detail: str = ""
     n_chars: int = 0
     url: str | None = None
+    id: str | None = None
     sample_text: str | None = None
 
     @staticmethod
@@ -104,6 +107,7 @@ class Rejection:
             detail[:_DETAIL_CHARACTERS],
             len(document.text),
             document.url,
+            document.record_id,
             sample,
         )
 

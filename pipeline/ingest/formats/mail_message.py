@@ -45,6 +45,7 @@ class MessageText(NamedTuple):
     flags: int
     subject: str
     date: int | None
+    message_id: str
 
 
 def parse_message(content: bytes) -> MessageText | str:
@@ -55,6 +56,7 @@ def parse_message(content: bytes) -> MessageText | str:
         has_markup = any(part.get_content_subtype() == "html" for part in parts)
         texts = [_decode_part(part, has_markup=has_markup) for part in parts]
         subject = str(make_header(decode_header(message.get("Subject", ""))))
+        message_id = " ".join(str(message.get("Message-ID", "")).split())
     except _ERRORS:
         return "bad_message"
 
@@ -65,7 +67,7 @@ def parse_message(content: bytes) -> MessageText | str:
     for _, more in known:
         flags |= more
     joined = "\n\n".join(text.replace("\r\n", "\n").strip("\r\n") for text, _ in known)
-    return MessageText(joined, has_markup, flags, subject, _parse_message_date(message))
+    return MessageText(joined, has_markup, flags, subject, _parse_message_date(message), message_id)
 
 
 def _find_texts(part: Message) -> list[Message]:

@@ -53,6 +53,7 @@ class RawRecord(NamedTuple):
     target_text: str | None = None  # the other side of a pair of aligned texts
     extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a dedicated column
     language: str | None = None  # code that the source states
+    stored: Mapping[str, Any] = _NO_FIELDS  # columns of an exported document, which stay
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,16 @@
 Rows of named fields become records; an invalid byte costs only its row.
 """
 
-import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field
-from math import isfinite
 from typing import Any, ClassVar, Final, Self
 
+from pydantic import model_validator
+
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
+from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS, RECORD_ID
 from clozeline.pipeline.ingest.formats.byte_lines import (
     ByteLines,
     DamagedLine,
@@ -24,7 +23,9 @@ from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encodin
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile, detect_codec
 from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.formats.portable_json import limit_extra, repair_surrogates
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
+from clozeline.pipeline.ingest.readers._exported import BAD_DOCUMENT, restore_document
 from clozeline.pipeline.ingest.readers._messages import (
     DialogueError,
     MessageOptions,
@@ -33,7 +34,7 @@ from clozeline.pipeline.ingest.readers._messages import (
 )
 from clozeline.pipeline.text.language_codes import parse_code
 
-FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
+FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8", BAD_DOCUMENT)
 _TYPE_NAMES: Final = {
     int: "a number",
     float: "a number",
@@ -41,14 +42,10 @@ _TYPE_NAMES: Final = {
     list: "a list",
     dict: "an object",
 }
-_MOST_EXTRA_BYTES: Final = 1 << 16
-"""Maximum length of the `extra` of a record as JSON."""
 _MOST_SHOWN_KEYS: Final = 10
 """Maximum keys that a message lists."""
 _SHOWN_KEY_CHARACTERS: Final = 40
 """Maximum characters of a key in a message."""
-_SAFE_INTEGER: Final = 2**63
-"""Smallest positive integer that does not fit into 64 bits."""
 _DEFAULT_URL_KEY: Final = "url"
 TARGET_FIELD: Final = "target_text"
 KEY_CHECK_ROWS: Final = 1000
@@ -74,6 +71,19 @@ class FieldOptions:
     """field with the date: ISO 8601, or seconds or milliseconds since 1970"""
     messages: MessageOptions = field(default_factory=MessageOptions)
     """how a dialogue (a list of messages in `text_key`) is written as a text"""
+    exported: bool = False
+    """whether the rows are documents of `clozeline export-documents`, which keep their uid, source,
+    URL, date, language, flags and `extra`"""
+
+    @model_validator(mode="after")
+    def _refuse_other_names(self) -> Self:
+        for key in ("text_key", "url_key", "id_key", "language_key", "date_key"):
+            if self.exported and getattr(self, key) != getattr(FieldOptions, key):
+                raise ValueError(
+                    f"{key}: `exported: true` reads the columns that `clozeline export-documents` "
+                    "wrote: remove one of the two keys"
+                )
+        return self
 
 
 def value_at(row: Mapping[str, object], name: str) -> Any:
@@ -160,7 +170,10 @@ class RecordMaker:
             for option in found_options:
                 del self._missing[option]
         self._rows += 1
-        return make_record(row, self._options, locator_type, locator, length)
+        record = make_record(row, self._options, locator_type, locator, length)
+        if self._options.exported and isinstance(record, RawRecord):
+            return restore_document(record, row)
+        return record
 
     def make_pair(
         self, row: dict[str, Any], locator_type: str, locator: int, length: int
@@ -254,10 +267,10 @@ def make_record(
     if not text or text.isspace():
         return SkippedRecord("malformed", "empty", locator)
 
-    repaired = _repair_surrogates(text)
+    repaired = repair_surrogates(text)
     flags = 0 if repaired is text else FLAG_REPLACEMENTS
     url = value_at(row, options.url_key)
-    url = _repair_surrogates(url) if isinstance(url, str) and url else None
+    url = repair_surrogates(url) if isinstance(url, str) and url else None
 
     # every other field goes to `extra`
     others = dict(row)
@@ -277,7 +290,7 @@ def make_record(
     if options.language_key is not None and language is not None:
         others = _remove_field(others, options.language_key)
     if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
-        others = {**_remove_field(others, options.id_key), "id": identity}
+        others = {**_remove_field(others, options.id_key), RECORD_ID: identity}
     return RawRecord(
         locator,
         locator_type,
@@ -288,18 +301,9 @@ def make_record(
         date,
         flags,
         None,
-        _limit_extra(others),
+        limit_extra(others),
         language,
     )
-
-
-def _limit_extra(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON; `{"dropped": true}` if their JSON is too long."""
-    with suppress(RecursionError, ValueError):
-        portable: dict[str, Any] = _to_portable_json(fields)
-        if len(json.dumps(portable)) <= _MOST_EXTRA_BYTES:
-            return portable
-    return {"dropped": True}
 
 
 def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
@@ -325,50 +329,6 @@ def explain_duplicate_names(names: Iterable[str]) -> str:
     """Return a message that two columns have the same name; "" if all differ."""
     repeated = sorted(name for name, count in Counter(names).items() if count > 1 and name)
     return f"two columns have the name {repeated[0]!r}; rename one" if repeated else ""
-
-
-def _repair_surrogates(text: str) -> str:
-    r"""Join surrogate pairs and replace lone surrogates (`\ud800` in JSON).
-
-    Arrow requires valid Unicode.
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _to_portable_json(value: object) -> Any:
-    """Return the value as JSON that every parser accepts.
-
-    It has no NaN, no integer above 64 bits, and no lone surrogate.
-    """
-    if isinstance(value, Mapping):
-        return {
-            _repair_surrogates(str(name)): _to_portable_json(item) for name, item in value.items()
-        }
-
-    if isinstance(value, (list, tuple)):
-        return [_to_portable_json(item) for item in value]
-    if isinstance(value, str):
-        return _repair_surrogates(value)
-    if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):
-        return value
-    if isinstance(value, float) and isfinite(value):
-        return value
-    return str(value)[:1000]
-
-
-def _parse_integer(digits: str) -> Any:
-    """Return an integer; 20 or more digits stay text, because no column type holds them."""
-    return int(digits) if len(digits) < 20 else digits
-
-
-# `json.loads` would create one per line
-JSON_DECODER: Final = json.JSONDecoder(parse_int=_parse_integer)
 
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -177,6 +177,10 @@ def iterate_rows(
 
 
 def _to_values(column: pa.Array, is_text: bool) -> list[Any]:
+    if (
+        pa.types.is_fixed_size_binary(column.type) and not is_text
+    ):  # hashes and ids, in one form for all rows
+        return [None if value is None else value.hex() for value in column.to_pylist()]
     timeless = _replace_times(column.type, lambda time: pa.string())
     if timeless == column.type:
         values: list[object] = column.to_pylist()

@@ -16,7 +16,7 @@ _FILE_MAGIC: Final = b"ARROW1"
 class ArrowReader(TableFileReader):
     """Reads one record batch at a time; after a damaged batch, a file continues with the next."""
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
     locator_type: ClassVar[str] = "arrow"
 

@@ -15,6 +15,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine, Line
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
 from clozeline.pipeline.ingest.readers import Item, SkippedRecord
+from clozeline.pipeline.ingest.readers._exported import BAD_DOCUMENT
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RowReader
 
 _SNIFFED_CHARACTERS: Final = 4096
@@ -45,6 +46,7 @@ class CsvReader(RowReader):
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
         *DAMAGE_REASONS,
+        BAD_DOCUMENT,
         "bad_csv",
         "bad_utf8",
         "empty",

@@ -15,10 +15,10 @@ from clozeline.pipeline.ingest.formats.decompression import (
     InputFile,
     decompress_file,
 )
+from clozeline.pipeline.ingest.formats.portable_json import JSON_DECODER
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._rows import (
     FIELD_REASONS,
-    JSON_DECODER,
     FieldOptions,
     RowReader,
 )
@@ -40,7 +40,7 @@ class JsonArrayReader(RowReader):
         `[{"text": "It is raining."}, {"text": "And cold."}]`
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.portable_json import JSON_DECODER
 from clozeline.pipeline.ingest.readers import Item
 from clozeline.pipeline.ingest.readers._rows import (
-    JSON_DECODER,
     EncodingOptions,
     FieldOptions,
     LineFileReader,
@@ -16,7 +16,7 @@ from clozeline.pipeline.ingest.readers._rows import (
 class JsonlReader(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     self_delimiting: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFileReader.line_reasons, "bad_json")

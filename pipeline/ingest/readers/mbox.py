@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import ClassVar, Final
 
+from clozeline.pipeline.ingest.documents.document import RECORD_ID
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
 from clozeline.pipeline.ingest.formats.mail_message import parse_message
@@ -22,10 +23,11 @@ class MboxReader(Reader):
 
     A message starts with a line `From `, before a header, and after a blank line or with a date. A
     file without such a line, as `.eml`, is one message. Attachments and headers are dropped;
-    `extra` holds the subject.
+    `extra` holds
+    the subject, and the message id as `id`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".mbox", ".mbx", ".eml")
     reasons: ClassVar[tuple[str, ...]] = (
         *DAMAGE_REASONS,
@@ -86,7 +88,6 @@ class MboxReader(Reader):
         message = parse_message(_QUOTED.sub(rb"\1", b"\n".join(lines)))
         if isinstance(message, str):
             return SkippedRecord("malformed", message, offset)
-        text, is_markup, flags, subject, date = message
-        return RawRecord(
-            offset, "mbox", length, text, is_markup, None, date, flags, None, {"subject": subject}
-        )
+        text, is_markup, flags, subject, date, message_id = message
+        extra = {"subject": subject, **({RECORD_ID: message_id} if message_id else {})}
+        return RawRecord(offset, "mbox", length, text, is_markup, None, date, flags, extra=extra)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.document import RECORD_ID
 from clozeline.pipeline.ingest.formats.decompression import (
     DAMAGE_REASONS,
     Damage,
@@ -104,7 +105,7 @@ class MediawikiReader(Reader):
     `clozeline[mediawiki]`.
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
@@ -193,6 +194,11 @@ class _PageParser:
         elif name == "namespace":
             self._key = attributes.get("key", "")
             self._text = []
+        elif name == "revision":
+            self._fields.setdefault("id", "")  # of a page without id, its revision's is another
+        elif name == "id" and name not in self._fields:
+            self._text = []
+            self._size = 0
         elif name == "redirect":
             self._fields["redirect"] = "yes"
         elif (
@@ -257,6 +263,8 @@ class _PageParser:
                 page.get("text", ""), frozenset(self._hidden_prefixes), self._language
             )
             extra = {"title": page.get("title", "")}
+            if page.get("id"):
+                extra[RECORD_ID] = page["id"]
             self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
 
 

@@ -17,7 +17,7 @@ _BATCH_ROWS: Final = 256
 class ParquetReader(TableFileReader):
     """Reads batches of rows; after a damaged row group, it continues with the next."""
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     locator_type: ClassVar[str] = "parquet"
 

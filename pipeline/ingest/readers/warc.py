@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import BinaryIO, ClassVar, Final
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, RECORD_ID
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import (
@@ -44,10 +44,11 @@ class WarcReader(Reader):
     """Reads HTML pages of responses, resources and conversions, and texts of conversions (WET).
 
     After damage, reading continues at the next gzip member or at the next line that starts a
-    record. A length in a header never determines how much memory is allocated.
+    record. A length in a header never determines how much memory is allocated. `extra` holds the
+    record id as `id`.
     """
 
-    VERSION: ClassVar[int] = 7
+    VERSION: ClassVar[int] = 8
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
         "bad_header",
@@ -199,6 +200,7 @@ class WarcReader(Reader):
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
+        record_id = fields.get("warc-record-id", "").strip()
         return RawRecord(
             locator,
             locator_type,
@@ -208,6 +210,7 @@ class WarcReader(Reader):
             url,
             parse_date(fields.get("warc-date", "")),
             flags,
+            extra={RECORD_ID: record_id} if record_id else {},
         )
 
 

@@ -182,8 +182,8 @@ class MergeRuns(Pass[EncodeCounts]):
             uid = uids[repeated[0]].tobytes().hex()
             raise IntegrityError(
                 f"shard {unit}: {len(repeated)} documents have the same uid as another one, first "
-                f"{uid}: two inputs share source name and position; give them different `source` "
-                "labels"
+                f"{uid}: two inputs share source name and position: give them different `source` "
+                "labels; or exported documents were read twice: name each export once"
             )
 
         # the shard, and a table of its documents

@@ -43,11 +43,12 @@ def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) ->
         "offset": pa.uint64(),
         "length": pa.uint64(),
         "url": pa.utf8(),
+        "id": pa.utf8(),
         **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
         **({"extra": pa.utf8()} if extra else {}),
     }
 
-    optional = ("target_language", "url", "extra")
+    optional = ("target_language", "url", "id", "extra")
     return pa.schema([pa.field(name, type_, name in optional) for name, type_ in types.items()])
 
 
@@ -87,12 +88,14 @@ class RunWriter:
             document.source,
             document.offset,
             document.length,
+            document.url,
+            document.record_id,
         )
 
         words = () if word_starts is None else (word_starts,)
         declared = (select_extra(document.extra, self._extra),) if self._extra else ()
 
-        parts = (ids, sentence_starts, *other_side, *origin, document.url, *words, *declared)
+        parts = (ids, sentence_starts, *other_side, *origin, *words, *declared)
         self._rows.append((order, document.uid, *parts))
         self._buffered += (
             sum(array.nbytes for array in (ids, sentence_starts, target_ids, *words)) + _ROW_BYTES

@@ -32,7 +32,7 @@ from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.registry import component_types
 from clozeline.terminal import size_text
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 """raised when the same documents give other tokens"""
 _BASE_MEMORY_BYTES: Final = 300e6
 """memory of Python and its libraries"""

@@ -92,3 +92,54 @@ def test_a_mistake_is_one_of_the_command_line(tmp_path, capsys):
     assert "command line: unknown key 'clean.filter'" in capsys.readouterr().err
     assert main([f"output={tmp_path / 'out'}"]) == 64
     assert "clozeline new DIR input=FILES" in capsys.readouterr().err
+
+
+LATER = {
+    "dedup": "{}",
+    "train_tokenizer": "{name: byte_bpe, size: 500}",
+    "encode": "{}",
+    "balance": "{alpha: 0.5}",
+    "group": "{}",
+    "corrupt": "[{name: causal_lm, max_length: 64}]",
+}
+
+
+@pytest.mark.parametrize("stage", LATER)
+def test_a_recipe_for_a_later_stage_alone_names_the_one_that_made_the_output(
+    texts, tmp_path, capsys, stage
+):
+    out = tmp_path / "out"
+    words = ["clean.filters=[]", "clean.language=null", "corpus=mine"]
+
+    assert main(["clean", f"input={texts}", f"output={out}", *words]) == 0
+
+    alone = tmp_path / "alone.yaml"
+    alone.write_text(f"corpus: mine\n{stage}: {LATER[stage]}\n", encoding="utf-8")
+    made = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    texts.rename(tmp_path / "away.jsonl")
+    capsys.readouterr()
+
+    # nothing is read or written: the input is not even there
+    for command in ([], [stage]):
+        assert main([*command, "--config", str(alone), f"input={texts}", f"output={out}"]) == 64
+        assert str(out / "clean" / "config.yaml") in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == made
+
+    # without an earlier run there is no such recipe
+    assert main(["--config", str(alone), f"output={tmp_path / 'new'}"]) == 64
+    assert "config.yaml" not in capsys.readouterr().err
+
+
+def test_the_named_recipe_continues_the_output(texts, tmp_path, capsys):
+    out = tmp_path / "out"
+    words = ["clean.filters=[]", "clean.language=null", "corpus=mine"]
+
+    assert main(["clean", f"input={texts}", f"output={out}", *words]) == 0
+
+    cleaned = {path: path.stat().st_mtime_ns for path in out.glob("clean/documents/*")}
+    copy = tmp_path / "copy.yaml"
+    copy.write_bytes((out / "clean" / "config.yaml").read_bytes())
+
+    assert main(["--config", str(copy), "dedup={}"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in out.glob("clean/documents/*")} == cleaned
+    assert any((out / "dedup" / "documents").iterdir())

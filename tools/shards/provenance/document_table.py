@@ -1,12 +1,12 @@
 """Look up documents by uid in the tables `encode/documents-*.arrow` of a run.
 
-They hold source, offset and URL.
+They hold source, offset, URL, id and declared metadata.
 """
 
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
+
+AddressColumn: TypeAlias = Literal["url", "id"]
+"""Column of document tables and rejections by which a user may name documents."""
 
 
 def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
@@ -85,21 +88,30 @@ def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
     return [tables[number] for number in numbers]
 
 
-def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, object]]:
-    """Return documents by uid whose URL is `url`, or starts with it where `url` ends with `*`."""
+def documents_at(
+    manifest_path: Path, column: AddressColumn, address: str
+) -> dict[bytes, dict[str, object]]:
+    """Return documents by uid whose URL or id is `address`.
+
+    An address that ends with `*` also matches all that start with it.
+    """
     documents: dict[bytes, dict[str, object]] = {}
     for path in document_tables(manifest_path):
-        for batch in _batches(path, "url"):
-            urls = batch.column("url")
-            matches = pc.starts_with(urls, url[:-1]) if url.endswith("*") else pc.equal(urls, url)
+        for batch in _batches(path, column):
+            values = batch.column(column)
+            matches = (
+                pc.starts_with(values, address[:-1])
+                if address.endswith("*")
+                else pc.equal(values, address)
+            )
             documents |= {
                 line["uid"]: line for line in batch.filter(pc.fill_null(matches, False)).to_pylist()
             }
     return documents
 
 
-def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
-    """Return the documents with this URL that a stage above a set rejected.
+def rejections_at(manifest_path: Path, column: AddressColumn, address: str) -> list[Rejection]:
+    """Return the documents with this URL or id that a stage above a set rejected.
 
     The fields are the same as in `documents_at`.
     """
@@ -109,9 +121,10 @@ def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
         for file in table.parents[1].glob("*/rejects/*.arrow")
     }
     rejections = (rejection for file in sorted(files) for rejection in read_rejects(file))
-    if url.endswith("*"):
-        return [rejection for rejection in rejections if (rejection.url or "").startswith(url[:-1])]
-    return [rejection for rejection in rejections if rejection.url == url]
+    addressed = ((getattr(rejection, column), rejection) for rejection in rejections)
+    if address.endswith("*"):
+        return [found for value, found in addressed if (value or "").startswith(address[:-1])]
+    return [found for value, found in addressed if value == address]
 
 
 def read_table(path: Path, columns: Collection[str]) -> pa.Table:

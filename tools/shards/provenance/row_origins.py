@@ -1,8 +1,9 @@
 """Describe the documents that rows were cut from.
 
-Source and URL come from the tables of `encode`.
+Source, URL, id and declared metadata come from the tables of `encode`.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -59,15 +60,31 @@ def partners_of(
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
-def describe_origin(document: Mapping[str, object]) -> str:
-    """Return source, offset and URL as a suffix for a document's name; "" if unknown."""
+def describe_origin(document: Mapping[str, Any]) -> str:
+    """Return source, offset, URL, id and metadata as a suffix for a document's name.
+
+    "" if unknown.
+    """
     if "source" not in document:
         return ""
     url = f", {document['url']}" if document["url"] else ""
+    metadata: Mapping[str, str] = document.get("metadata") or describe_record(document)
+    named = "".join(f", {name} {value}" for name, value in metadata.items())
     return (
         f": {document['source']}, record at "
-        f"{document.get('source_offset', document.get('offset')):,}{url}"
+        f"{document.get('source_offset', document.get('offset')):,}{url}{named}"
     )
+
+
+def describe_record(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the `id` of a document's record, if it has one, and the metadata of `encode.extra`."""
+    declared = json.loads(document.get("extra") or "{}")
+    identity = document.get("id")
+    values = declared if identity is None else {"id": identity, **declared}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+    }
 
 
 def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, object]:
@@ -80,4 +97,6 @@ def _origin(uid: bytes, line: dict[str, object] | None) -> dict[str, object]:
     origin: dict[str, object] = {"document": uid.hex()}
     if line is not None:
         origin |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
+        if metadata := describe_record(line):
+            origin["metadata"] = metadata
     return origin

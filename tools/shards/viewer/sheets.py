@@ -12,7 +12,12 @@ from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.shards.provenance.document_table import find_documents
-from clozeline.tools.shards.provenance.row_origins import describe_origin, documents_of, partners_of
+from clozeline.tools.shards.provenance.row_origins import (
+    describe_origin,
+    describe_record,
+    documents_of,
+    partners_of,
+)
 
 _SHOWN_VALUES = 24
 
@@ -120,11 +125,7 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Sh
             f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         )
         facts["url"] = document["url"] or "none"
-        declared = json.loads(document.get("extra") or "{}")
-        facts |= {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in declared.items()
-        }
+        facts |= describe_record(document)
     # the other documents with text in the row
     at = {(block, number): shards.read_block(block).take(np.array([number]))}
     others = [("then", other) for other in documents_of(shards, at)[block, number][1:]]

@@ -36,7 +36,8 @@ def page(title, namespace, texts):
     )
     return (
         "  "
-        f"<page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
+        f"<page><title>{title}</title><ns>{namespace}</ns><id>{len(title)}</id>{redirect}"
+        f"{revisions}</page>\n"
     )
 
 
@@ -58,7 +59,7 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
     articles = [item for item in items if isinstance(item, RawRecord)]
     pages = [each for each in ET.fromstring(DUMP).iter("page") if each.findtext("ns") == "0"]
     for item, element in zip(articles, [pages[0], pages[3]], strict=True):
-        assert item.extra == {"title": element.findtext("title")}
+        assert item.extra == {name: element.findtext(name) for name in ("title", "id")}
         own = ET.fromstring(DUMP[item.locator : item.locator + item.length])
         assert own.findtext("title") == item.extra["title"]
 
@@ -88,7 +89,7 @@ def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
 
 
 def test_wrong_xml_ends_the_dump_and_says_why(dump):
-    dump.write_bytes(DUMP.replace(b"<id>1</id><redirect", b"<id>1</ix><redirect"))
+    dump.write_bytes(DUMP.replace(b"<id>9</id><redirect", b"<id>9</ix><redirect"))
     items = read(dump, name="mediawiki")
     assert [type(item) for item in items] == [RawRecord, SkippedRecord, SkippedRecord]
     assert items[-1].reason == "bad_xml"

@@ -29,7 +29,7 @@ def test_a_reader_keeps_the_contract(name):
 
     assert isinstance(kind.VERSION, int)
     assert kind.reasons
-    assert len(set(kind.reasons)) == len(kind.reasons) <= 10
+    assert len(set(kind.reasons)) == len(kind.reasons) <= 11
     assert not [reason for reason in kind.reasons if f"`{reason}`" not in PAGE]
     assert kind.is_splittable(b"") in (True, False)
 

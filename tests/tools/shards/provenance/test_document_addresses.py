@@ -123,13 +123,16 @@ def test_dropped_documents_are_found_by_their_address(tmp_path):
     (tmp_path / "encode" / "documents-0.arrow").touch()
     urls = ("http://a/1", "http://a/?q=[1]", None)
     rejected = [
-        Rejection(bytes(16), "texts.jsonl", 0, 1, "clean", "language", url=url) for url in urls
+        Rejection(bytes(16), "texts.jsonl", 0, 1, "clean", "language", url=url, id=f"n{number}")
+        for number, url in enumerate(urls)
     ]
     write_rejects(tmp_path / "clean" / "rejects" / "000000.arrow", rejected)
     manifest = tmp_path / "corrupt" / "manifest.json"
 
-    assert rejections_at(manifest, "http://a/?q=[1]") == rejected[1:2]
-    assert rejections_at(manifest, "http://a/*") == rejected[:2]
+    assert rejections_at(manifest, "url", "http://a/?q=[1]") == rejected[1:2]
+    assert rejections_at(manifest, "url", "http://a/*") == rejected[:2]
+    assert rejections_at(manifest, "id", "n2") == rejected[2:]
+    assert rejections_at(manifest, "id", "n*") == rejected
 
 
 def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
@@ -228,8 +231,10 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
         (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
         (["--uid", "ffff"], "uid=000000000000ffff: no such sample in"),
         (["--uid", "1", "--variant", "3"], "no variant 3 of it is read in epochs 0 to 0 of"),
-        (["--url", "http://x"], "no document from there in encode/documents-*.arrow above"),
+        (["--url", "http://x"], "no document with this url in encode/documents-*.arrow above"),
+        (["--id", "a-7"], "no document with this id in encode"),
         (["--uid", "f" * 32], "no row of"),
+        (["--id", "a-7", "--url", "http://x"], "expected one of uid=UID, url=URL and id=ID"),
     ],
 )
 def test_wrong_use_of_where_is_ends_in_one_message(tmp_path, capsys, arguments, message):
