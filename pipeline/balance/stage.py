@@ -265,6 +265,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     """
 
     name: ClassVar[str] = "balance"
+    cpu_seconds_per_mb: ClassVar[float] = 0.004
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(

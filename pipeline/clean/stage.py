@@ -41,6 +41,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     """Cleans documents in one pass over the units of the plan."""
 
     name: ClassVar[str] = "clean"
+    cpu_seconds_per_mb: ClassVar[float] = 1.2
     writes_documents: ClassVar[bool] = True
     equations: ClassVar[tuple[Equation, ...]] = (
         *REWRITE_EQUATIONS,

@@ -439,6 +439,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     """Indexes items, looks up documents, decides which matches count, rewrites the parts."""
 
     name: ClassVar[str] = "decontaminate"
+    cpu_seconds_per_mb: ClassVar[float] = 0.23
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     equations: ClassVar[tuple[Equation, ...]] = (

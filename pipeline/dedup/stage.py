@@ -35,6 +35,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Removes duplicates: hashes per part, decisions per range, then rewritten parts."""
 
     name: ClassVar[str] = "dedup"
+    cpu_seconds_per_mb: ClassVar[float] = 0.16
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     equations: ClassVar[tuple[Equation, ...]] = (

@@ -35,12 +35,12 @@ from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, plan_lines, print_table
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import (
-    WORK_IS_DONE,
     describe_plan,
     preview_stages,
     run_recipe,
     warn_of_new_tokenizer,
 )
+from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
@@ -219,9 +219,11 @@ def _show_plan(recipe: Recipe, only: str | None, options: PipelineOptions) -> in
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         _show(f"files that are skipped by their names: {skipped}")
 
-    previews = preview_stages(
-        recipe, plan, KnownRecords(), verify=options.verify, force=options.force
-    )
+    names = stages_of(recipe)
+    if only is not None:
+        names = names[: names.index(only) + 1]
+    known = KnownRecords()
+    previews = preview_stages(recipe, names, plan, known, options.verify, options.force)
     rows = [each.row() for each in previews if only in (None, each.stage)]
     for line in plan_lines(describe_plan(plan), rows):
         _show(line)

@@ -147,8 +147,9 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
     build_on_demand: ClassVar[bool] = False
     """true if this stage depends on no other: running a later stage alone then runs it, too"""
-    cpu_seconds_per_mb: ClassVar[float] = 0.1
-    """CPU seconds per MB of its input, which `--plan` expects before the stage has run"""
+    cpu_seconds_per_mb: ClassVar[float] = 0.0
+    """CPU seconds per MB of text that `--plan` expects before the stage has run, measured with one
+    set on one core (docs/clusters.md)"""
     equations: ClassVar[tuple[Equation, ...]] = ()
     """accounting equations: they check the counts of the stage, and say what tables show"""
 

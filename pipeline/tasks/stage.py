@@ -122,11 +122,6 @@ class TaskSets(Pass[TaskCounts]):
         return self.sources[unit].split
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.described
-
-    @cached_property
-    def described(self) -> Mapping[str, Any]:
-        """Versions and options that determine the rows, as JSON data."""
         return {
             "version": _VERSION,
             **describe_algorithms(component_types(self.config)),
@@ -272,7 +267,7 @@ class TaskManifests(Pass[TaskCounts]):
     units: int = 1
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.sets.described
+        return self.sets.options(unit)
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         return {
@@ -399,6 +394,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
+    cpu_seconds_per_mb: ClassVar[float] = 2.5
     equations: ClassVar[tuple[Equation, ...]] = (_ROW_EQUATION,)
 
     @cached_property

@@ -70,6 +70,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenize each part into sorted runs, assign codes, merge the runs, write the manifest."""
 
     name: ClassVar[str] = "encode"
+    cpu_seconds_per_mb: ClassVar[float] = 0.31
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),

@@ -44,6 +44,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Train a tokenizer on documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
+    cpu_seconds_per_mb: ClassVar[float] = 0.62
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     equations: ClassVar[tuple[Equation, ...]] = (

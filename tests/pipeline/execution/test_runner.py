@@ -10,7 +10,7 @@ import pytest
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.runner import StageRun, run_units
+from clozeline.pipeline.execution.stage_run import StageRun, run_units
 from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.noting_steps import Noting

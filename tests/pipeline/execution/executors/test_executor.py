@@ -1,7 +1,7 @@
 """Promises of every executor: the files of local processes, whatever runs the tasks."""
 
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from clozeline.pipeline.registries import EXECUTORS

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.execution.executors import Assignment
-from clozeline.pipeline.execution.runner import run_units
+from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
 

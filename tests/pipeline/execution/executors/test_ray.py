@@ -7,7 +7,7 @@ import pytest
 from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.distributed import free_port

@@ -13,7 +13,7 @@ from clozeline.command import run_command
 from clozeline.errors import IntegrityError, PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors import slurm
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.launchers import stand_in

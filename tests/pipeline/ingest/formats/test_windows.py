@@ -17,7 +17,7 @@ import zstandard
 
 from clozeline import memory
 from clozeline.errors import ConfigurationError, PartialFailureError
-from clozeline.pipeline.execution.runner import run_units
+from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.ingest.documents.files import read_malformed
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import InputLimits
