@@ -73,7 +73,12 @@ def commands() -> dict[str, dict[str, Command]]:
         for name in all_stages()
     }
 
-    pipeline = {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")}
+    folder = HOME / "pipeline" / "execution"
+    external = "clozeline.pipeline.execution.executors.external"
+    pipeline = {
+        "pipeline": Command(recipe, folder / "recipe_command.py"),
+        "work": Command(external, folder / "executors" / "external.py"),
+    }
     return {
         "first steps": _tool_commands("start"),
         "from texts to shards": pipeline,

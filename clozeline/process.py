@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from clozeline.errors import StorageError
 from clozeline.memory import find_memory
@@ -205,6 +205,12 @@ def run_child(
             raise
 
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
+
+
+def restart_program(folder: Path) -> NoReturn:
+    """Replace this process by a new one of the same command, started in a folder."""
+    os.chdir(folder)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def shield_children() -> None:

@@ -113,7 +113,8 @@ class ExecutorConfig:
     """How units of work run in processes; the output does not depend on it."""
 
     name: Annotated[str, IsName(), Common()] = "local"
-    """`local`: processes on this machine; `slurm`: array jobs; `ray`: actors of a cluster"""
+    """`local`: processes on this machine; `slurm`: array jobs; `ray`: actors of a cluster;
+    `external`: workers that you start, see `clozeline work --help`"""
     tasks: Annotated[int, Field(ge=1), Common()] = 1
     """number of tasks that share the units of a pass, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None

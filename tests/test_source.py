@@ -50,8 +50,8 @@ FORBIDDEN_CALLS = frozenset(
     }
 )
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
-OWN_TASKS = "pipeline/execution/executors/slurm.py"
-"""A task of a job reads its work, after a check that this user wrote it."""
+OWN_TASKS = "pipeline/execution/executors/_executor.py"
+"""A worker reads its work, after a check that this user wrote it."""
 STARTS = frozenset(
     {
         *(
@@ -208,7 +208,7 @@ def test_no_code_from_data(trees):
         calls = FORBIDDEN_CALLS
         banned = FORBIDDEN_IMPORTS
         if relative(path) == OWN_TASKS:
-            calls = calls - {"pickle.load"}
+            calls = calls - {"pickle.loads"}
             banned = banned - {"pickle"}
 
         for node in ast.walk(tree):

@@ -16,35 +16,53 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from clozeline.errors import StorageError
 from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs
 from clozeline.repair import cannot_write
 
+HOLDER: Final = ".holder"
+"""File in the output of a run that exists while it is written."""
 _RENEWAL_INTERVAL_S: Final = 20.0
-# Seconds without a renewal after which a holder on another machine counts as dead.
+# Seconds without a renewal after which a process on another machine counts as dead.
 _DEAD_S: Final = 180.0
 _POLL_S: Final = 1.0
+# Two containers may have the name of their machine, and each counts its processes from 1.
+_HOST: Final = f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}"
 
 
-@contextmanager
-def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold an output folder; `waiting` is called once if another process holds it."""
-    holder = folder / ".holder"
-    ended = threading.Event()
+class Holder:
+    """A file that a process creates, and renews as long as it runs."""
 
-    def renew() -> None:
-        while not ended.wait(_RENEWAL_INTERVAL_S):
-            with suppress(OSError):
-                os.utime(holder, follow_symlinks=False)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process: dict[str, Any] | None = None
+        self._renewed = 0
+        self._seen_at = 0.0
 
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _hold(stack.enter_context(open_unlinked(folder / ".lock", "w")), holder, cache(waiting))
-        except OSError as error:
-            raise StorageError(cannot_write(folder, error)) from error
+    def create(self) -> bool:
+        """Create the file for this process; return False if it exists."""
+        process = {"host": _HOST, "pid": os.getpid(), "start": process_start(os.getpid())}
+        with suppress(FileExistsError), self.path.open("x", encoding="utf-8") as file:
+            try:
+                file.write(json.dumps(process))
+                file.flush()
+            except OSError:  # from an empty file, nobody could tell that its process has ended
+                self.path.unlink()
+                raise
+            return True
+        return False
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Renew the file during the block, then remove it."""
+        ended = threading.Event()
+
+        def renew() -> None:
+            while not ended.wait(_RENEWAL_INTERVAL_S):
+                with suppress(OSError):
+                    os.utime(self.path, follow_symlinks=False)
 
         renewal = threading.Thread(target=renew, daemon=True)
         renewal.start()
@@ -54,46 +72,63 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
         finally:
             ended.set()
             renewal.join()
-            holder.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
+
+    def has_died(self) -> bool:
+        """Return whether the process has ended without removing the file.
+
+        A process of another machine counts as dead if this object, which must be asked repeatedly,
+        sees no renewal for a while.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        renewed = self.path.lstat().st_mtime_ns
+        if renewed != self._renewed:
+            self._renewed = renewed
+            self._seen_at = time.monotonic()
+            self._process = None
+        if self._process is None:
+            self._process = read_json(self.path)
+        return self._has_ended() or time.monotonic() - self._seen_at > _DEAD_S
+
+    def _has_ended(self) -> bool:
+        """Return whether it was a process of this machine that has ended."""
+        process = self._process or {}
+        try:
+            if process["host"] != _HOST:
+                return False
+            return not still_runs(int(process["pid"]), float(process["start"]))
+        except (KeyError, ValueError, TypeError):
+            return False
 
 
-def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
+@contextmanager
+def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold an output folder; `waiting` is called once if another process holds it."""
+    holder = Holder(folder / HOLDER)
+
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _hold(stack.enter_context(open_unlinked(folder / ".lock", "w")), holder, cache(waiting))
+        except OSError as error:
+            raise StorageError(cannot_write(folder, error)) from error
+
+        stack.enter_context(holder.renewed())
+        yield
+
+
+def _hold(file: IO[str], holder: Holder, waiting: Callable[[], None]) -> None:
     """Lock the file, then create the holder file, each after its current holder has ended."""
     if not lock(file):
         waiting()
         fcntl.flock(file, fcntl.LOCK_EX)
 
-    process = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
-    seen = 0
-    since = time.monotonic()
-
-    while True:
-        with suppress(FileExistsError), holder.open("x", encoding="utf-8") as mine:
-            try:
-                mine.write(json.dumps(process))
-                mine.flush()
-            except OSError:  # from an empty file, nobody could tell that its process has ended
-                holder.unlink()
-                raise
-            return
-
+    while not holder.create():
         with suppress(FileNotFoundError):
-            if (renewed := holder.lstat().st_mtime_ns) != seen:
-                seen = renewed
-                since = time.monotonic()
-            if _has_died(holder) or time.monotonic() - since > _DEAD_S:
-                holder.unlink()
+            if holder.has_died():
+                holder.path.unlink()
             else:
                 waiting()
                 time.sleep(_POLL_S)
-
-
-def _has_died(holder: Path) -> bool:
-    """Return whether the holder was a process of this machine that has ended."""
-    process = read_json(holder) or {}
-    try:
-        if process["host"] != platform.node():
-            return False
-        return not still_runs(int(process["pid"]), float(process["start"]))
-    except (KeyError, ValueError, TypeError):
-        return False

@@ -4,10 +4,21 @@ The output does not depend on the executor.
 """
 
 from clozeline.pipeline.execution.executors._executor import (
+    WORK_FILE,
     Assignment,
     Executor,
+    load_work,
+    publish_work,
     run_on_node,
     run_tasks,
 )
 
-__all__ = ["Assignment", "Executor", "run_on_node", "run_tasks"]
+__all__ = [
+    "WORK_FILE",
+    "Assignment",
+    "Executor",
+    "load_work",
+    "publish_work",
+    "run_on_node",
+    "run_tasks",
+]

@@ -1,15 +1,32 @@
-"""Interface between runner and executors: which units a task runs, and how a round runs them."""
+"""Interface between runner and executors: which units a task runs, and how a round runs them.
+
+Work for processes elsewhere is a file, which only the user who wrote it can read or write.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import xxhash
+
+from clozeline import plugins
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import publish
 from clozeline.memory import share_memory
+
+if TYPE_CHECKING:
+    from clozeline.pipeline.recipe import ExecutorConfig
+
+WORK_FILE: Final = "tasks.pickle"
+"""Name of the file with the work of a round."""
+_DIGEST_BYTES: Final = 16
 
 
 class UnitWork(Protocol):
@@ -51,8 +68,12 @@ class Assignment:
 class Executor(ABC):
     """Runs one round over units; the caller retries units without a result."""
 
-    final: bool
+    final = False
     """true if units without a result must not be retried, for example after a canceled job"""
+
+    def __init__(self, options: Any, config: ExecutorConfig) -> None:
+        self._options = options
+        self._config = config
 
     @abstractmethod
     def run(
@@ -62,6 +83,53 @@ class Executor(ABC):
 
         `tick` is called repeatedly, and `report` shows a line to the user while it runs.
         """
+
+
+def publish_work(path: Path, assignment: Assignment) -> None:
+    """Publish work, with the folder of this process and the modules that may be imported."""
+    names = os.environ.get(plugins.VARIABLE, "")
+    content = pickle.dumps((str(Path.cwd()), names, pickle.dumps(assignment)))
+    with publish(path) as temporary:
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(xxhash.xxh3_128_digest(content) + content)
+
+
+def load_work(path: Path) -> Assignment:
+    """Return published work, and enter the folder in which it was published.
+
+    Raises:
+        FileNotFoundError: the work is no longer published.
+        IntegrityError: the file is damaged, or another user can write it.
+        ConfigurationError: this machine lacks the folder or a module of the work.
+    """
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid != os.geteuid() or mode & 0o077:
+            raise IntegrityError(
+                f"{path}: expected a file of user {os.geteuid()} with mode 600, got user "
+                f"{status.st_uid} and mode {mode:o}; it could run any code, so it is not read: "
+                "start the pipeline and all its workers as the same user"
+            )
+        digest = file.read(_DIGEST_BYTES)
+        content = file.read()
+
+    if xxhash.xxh3_128_digest(content) != digest:
+        raise IntegrityError(f"{path}: the file is damaged: start the pipeline again")
+
+    folder, names, pickled = pickle.loads(content)
+    try:
+        os.chdir(folder)
+        os.environ[plugins.VARIABLE] = names
+        plugins.find_in_current_folder()
+        assignment: Assignment = pickle.loads(pickled)
+    except (OSError, ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{path}: this machine cannot load the work: {error}. It needs the folder {folder}, "
+            "in which the pipeline was started, and the same version of Clozeline and of your "
+            "modules"
+        ) from error
+    return assignment
 
 
 def run_tasks(assignment: Assignment, ranks: Sequence[int]) -> None:

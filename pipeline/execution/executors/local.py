@@ -15,7 +15,6 @@ from clozeline.errors import ClozelineError
 from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Assignment, Executor, run_tasks
-from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import child_context, die_with, guard_streams
 
 if TYPE_CHECKING:
@@ -27,14 +26,9 @@ _POLL_S: Final = 0.2
 class Local(Executor):
     """Runs units in worker processes; a single worker runs in this process."""
 
-    final = False
-
     @config_class
     class Options:
         """None."""
-
-    def __init__(self, options: Options, config: ExecutorConfig) -> None:
-        self._config = config
 
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]

@@ -19,7 +19,6 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_node
-from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import SAFE_PATH
 
 _POLL_S: Final = 0.2
@@ -67,7 +66,6 @@ class _Worker:
 class Ray(Executor):
     """Runs the tasks of a round on a Ray cluster; their logs are in `OUT/<stage>/logs/<pass>/`."""
 
-    final = False
     _actors: ClassVar[dict[tuple[Any, ...], list[Any]]] = {}
     """idle actors of this process, by job and resources"""
 
@@ -81,9 +79,7 @@ class Ray(Executor):
         mem_per_cpu_gb: Annotated[float, Field(gt=0)] = 2.0
         """memory of each core in GB; a task that fits no node waits forever"""
 
-    def __init__(self, options: Options, config: ExecutorConfig) -> None:
-        self._options = options
-        self._config = config
+    _options: Options
 
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]

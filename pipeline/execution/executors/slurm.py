@@ -9,11 +9,9 @@ same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`.
 
 import hashlib
 import os
-import pickle
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import time
@@ -25,13 +23,19 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from clozeline import plugins
 from clozeline.command import run_command
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
-from clozeline.files import publish, publish_text
-from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_node, run_tasks
-from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.files import publish_text
+from clozeline.pipeline.execution.executors import (
+    WORK_FILE,
+    Assignment,
+    Executor,
+    load_work,
+    publish_work,
+    run_on_node,
+    run_tasks,
+)
 from clozeline.process import python_command, run_child, start_child
 
 _ENDED_STATES: Final = frozenset(
@@ -73,7 +77,6 @@ _OPTION_PREFIXES: Final = (
 _KEPT_VARIABLES: Final = ("SLURM_CONF", "SLURM_JWT")
 _DEFAULT_ARRAY: Final = 1001
 """Largest array by Slurm's default, if the cluster does not report its limit."""
-_WORK_FILE: Final = "tasks.pickle"
 _JOB_SCRIPT_FILE: Final = "job.sh"
 _DRIVER_SCRIPT_FILE: Final = "driver.sh"
 
@@ -102,10 +105,7 @@ class Slurm(Executor):
         poll_s: Annotated[float, Field(gt=0)] = 10.0
         """seconds between two queries of the queue"""
 
-    def __init__(self, options: Options, config: ExecutorConfig) -> None:
-        self._options = options
-        self._config = config
-        self.final = False
+    _options: Options
 
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
@@ -125,11 +125,8 @@ class Slurm(Executor):
                 f"output: {folder}: Slurm cannot write logs if a folder has a backslash in its name"
             )
 
-        with publish(folder / _WORK_FILE) as temporary:
-            temporary.touch(mode=0o600)
-            temporary.write_bytes(pickle.dumps(assignment))
-
-        task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK_FILE)))
+        publish_work(folder / WORK_FILE, assignment)
+        task = shlex.join(python_command("-m", Slurm.__module__, str(folder / WORK_FILE)))
         publish_text(folder / _JOB_SCRIPT_FILE, f'#!/bin/bash\nexec {task} "$1"\n')
         arrays = _Arrays(folder, assignment.tasks, self._options, self._config.workers)
 
@@ -426,18 +423,7 @@ def _sbatch(words: Sequence[str]) -> tuple[int, str]:
 def main(arguments: list[str]) -> int:
     """Run one task of `tasks.pickle`: the first task of the job plus the array index."""
     path = Path(arguments[0])
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        mode = stat.S_IMODE(status.st_mode)
-        if status.st_uid != os.geteuid() or mode & 0o077:
-            raise IntegrityError(
-                f"{path}: expected a file of user {os.geteuid()} with mode 600, got user "
-                f"{status.st_uid} and mode {mode:o}; it could run any code, so it is not read: "
-                "start the pipeline again"
-            )
-        plugins.find_in_current_folder()
-        assignment = pickle.load(file)
-
+    assignment = load_work(path)
     run_on_node(assignment, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
     return 0
 

@@ -50,7 +50,7 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     options = executor.component().options
     remedy = "lower executor.workers"
 
-    if executor.name == "local":
+    if not hasattr(options, "mem_per_cpu_gb"):  # the workers share the memory of a machine
         available = psutil.virtual_memory().total / min(
             executor.workers or os.cpu_count() or 1, executor.tasks, shards
         )

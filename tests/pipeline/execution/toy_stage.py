@@ -33,6 +33,8 @@ class Square(Pass):
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
+        if self.fault == "endless" and unit == 1:
+            signal.pause()
         if self.fault == "bug" and unit == 1:
             raise ZeroDivisionError
         if self.fault == "user" and unit == 1:

@@ -4,13 +4,12 @@ A real one: test_real_slurm.
 """
 
 import json
-import pickle
 import subprocess
 
 import pytest
 
 from clozeline.command import run_command
-from clozeline.errors import IntegrityError, PartialFailureError, StorageError
+from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors import slurm
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.stage_run import StageRun
@@ -249,20 +248,6 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
     monkeypatch.setenv("PATH", str(cluster / "bin"))
     with pytest.raises(StorageError, match="the command sbatch is missing; start on a login node"):
         execute(tmp_path / "absent")
-
-
-def test_a_pickle_that_others_can_write_is_not_read(tmp_path):
-    file = tmp_path / "tasks.pickle"
-    file.write_bytes(pickle.dumps(1))
-
-    for mode in (0o660, 0o644, 0o602):
-        file.chmod(mode)
-        with pytest.raises(IntegrityError, match="it could run any code, so it is not read"):
-            slurm.main([str(file), "0"])
-
-    file.chmod(0o600)
-    with pytest.raises(Exception, match="SLURM_ARRAY_TASK_ID"):
-        slurm.main([str(file), "0"])
 
 
 def prepare(folder, patch):

@@ -1,0 +1,226 @@
+"""Run units of a pipeline that was started with `executor.name=external`.
+
+Start `clozeline work OUTPUT` once for each free core, on this machine or on others that see the
+same folders at the same paths, by hand or with any scheduler. `docs/clusters.md` has the commands
+for GNU parallel, Kubernetes and PBS. Workers may start before the pipeline, and may be stopped or
+killed at any time. They end with exit code 0 when the pipeline ends.
+
+The pipeline publishes the units of each pass in `OUTPUT/.work`. A worker claims a unit by a file
+there, which it renews. If a worker dies, its unit runs again after the other units, at most
+`executor.retries` times.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import dropwhile
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+from pydantic import Field
+
+from clozeline.command import program_name, run_command, stopping_at_signals, wrap_log
+from clozeline.command_line import Positional, asks_for_help, print_help, read_words
+from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.errors import StorageError
+from clozeline.files import read_json, sweep
+from clozeline.memory import share_memory
+from clozeline.pipeline.execution.executors import (
+    WORK_FILE,
+    Assignment,
+    Executor,
+    load_work,
+    publish_work,
+)
+from clozeline.pipeline.execution.output_lock import HOLDER, Holder
+from clozeline.process import restart_program
+
+_FOLDER: Final = ".work"
+_POLL_S: Final = 0.5
+_HANDOVER_S: Final = 2.0
+"""Seconds without a driver after which a run has ended; the next driver may just take over."""
+
+
+class External(Executor):
+    """Publishes the units of a pass for workers that you start: `clozeline work OUTPUT`."""
+
+    @config_class
+    class Options:
+        """None."""
+
+    def run(
+        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> Mapping[int, str]:
+        """Publish the units, and return when each has a result or its worker has died."""
+        folder = _output_of(assignment) / _FOLDER
+        shutil.rmtree(folder, ignore_errors=True)  # of a driver that was killed
+        folder.mkdir(parents=True, exist_ok=True)
+        published = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder))
+        publish_work(published / WORK_FILE, assignment)
+        _invite_workers(report, folder.parent)
+
+        try:
+            _wait(assignment, published, tick)
+        finally:
+            shutil.rmtree(published, ignore_errors=True)
+        return {}
+
+
+@cache
+def _invite_workers(report: Callable[[str], None], output: Path) -> None:
+    """Say once per run how to start a worker."""
+    report(
+        "This pipeline waits for workers. Open another terminal, here or on a machine that sees "
+        "the same folders, and run this command once for each free core:\n"
+        f"  clozeline work {shlex.quote(str(output))}"
+    )
+
+
+def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> None:
+    """Return when each unit has a result, or a claim whose process has died."""
+    claim_at = cache(Holder)
+    lost: set[int] = set()
+    waiting = list(assignment.units)
+
+    while waiting:
+        time.sleep(_POLL_S)
+        tick()
+        for path in published.glob("[0-9]*"):
+            with suppress(FileNotFoundError):  # released meanwhile
+                if claim_at(path).has_died():
+                    lost.add(int(path.name))
+
+        # each check of the records stops at the first missing one, and skips those found before
+        waiting = list(
+            dropwhile(lambda unit: unit in lost or assignment.step.has_result(unit), waiting)
+        )
+
+    if lost:
+        sweep(assignment.step.logs.parents[1])
+
+
+def _output_of(assignment: Assignment) -> Path:
+    return assignment.step.logs.resolve().parents[2]
+
+
+@config_class
+class WorkOptions:
+    """What a worker takes, and how long it waits."""
+
+    output: Annotated[Path, HOME_EXPANDED, Positional(0)]
+    """output folder of the pipeline"""
+    task: str = "0/1"
+    """I/N: begin with share I of N of the units, then help with the others; I is 0 to N-1 or 1 to
+    N"""
+    workers: Annotated[int, Field(ge=1)] | None = None
+    """workers that share the memory of this machine or container, at least 1; default: one per core
+    of the machine"""
+    wait_s: Annotated[float, Field(ge=0)] = 600.0
+    """seconds to wait for a pipeline that has not started yet, or whose process has died"""
+
+    def __post_init__(self) -> None:
+        index, _, count = self.task.partition("/")
+        if not (index.isdecimal() and count.isdecimal() and int(index) <= int(count) > 0):
+            raise ValueError(f"task: expected I/N with I at most N, such as 2/8, got '{self.task}'")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Work on the units of a pipeline until it ends, and return the exit code."""
+
+    def act() -> int:
+        if asks_for_help(arguments):
+            print_help(WorkOptions, arguments, __doc__, program_name("clozeline work"))
+            return 0
+        with stopping_at_signals():
+            _work(read_words(WorkOptions, arguments))
+
+    return run_command(act)
+
+
+def _work(options: WorkOptions) -> NoReturn:
+    """Run units as they are published, until the thread `_watch` ends this process."""
+    output = options.output.resolve()
+    driver = read_json(output / HOLDER)
+    words = (output, driver, options.wait_s, Path.cwd())
+    threading.Thread(target=_watch, args=words, daemon=True).start()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    share_memory(options.workers or len(os.sched_getaffinity(0)))
+    # a driver that was killed may have left the work of another recipe
+    published = f"{driver and driver['pid']}-*/{WORK_FILE}"
+
+    while True:
+        for path in (output / _FOLDER).glob(published):
+            with suppress(FileNotFoundError):  # the driver has removed its folder
+                _run_units(path, *map(int, options.task.split("/")))
+        time.sleep(_POLL_S)
+
+
+def _run_units(path: Path, index: int, count: int) -> None:
+    """Run published units that nobody has claimed, until the driver removes them."""
+    assignment = load_work(path)
+    output = _output_of(assignment)
+    if not (output.is_dir() and output.samefile(path.parents[2])):
+        raise StorageError(
+            f"{path.parents[2]}: the pipeline writes {output}, which is another folder on this "
+            "machine, or missing; mount it at the same path on all machines"
+        )
+
+    step = assignment.step
+    _say(f"working on {step.logs.parents[1].name}, pass {step.logs.name}")
+    waiting = list(dict.fromkeys([*assignment.units[index % count :: count], *assignment.units]))
+
+    while path.exists():
+        for unit in waiting:
+            claim = Holder(path.with_name(str(unit)))
+            if not step.has_result(unit) and claim.create():
+                with claim.renewed():
+                    if not step.has_result(unit):  # another worker may have just finished it
+                        step(unit)
+
+        time.sleep(_POLL_S)
+        waiting = [unit for unit in waiting if not step.has_result(unit)]
+
+
+def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder: Path) -> None:
+    """End this process without a driver; start it again in `folder` when another driver begins."""
+    holder = Holder(output / HOLDER)
+    has_begun = driver is not None or (output / _FOLDER).is_dir()
+    patience = wait_s if driver is not None or not has_begun else _HANDOVER_S
+    seen_at = time.monotonic()
+
+    with suppress(FileNotFoundError):
+        while read_json(holder.path) == driver:
+            if driver is not None and not holder.has_died():
+                seen_at = time.monotonic()
+            elif driver is not None:
+                _say(
+                    f"{output}: the process of the pipeline has died. Start the pipeline again; "
+                    f"this worker waits {wait_s:g} s for it"
+                )
+            elif has_begun:
+                _say(f"{output}: the pipeline has ended")
+            else:
+                _say(
+                    f"{output}: no pipeline with executor.name=external has started. Start one "
+                    f"with this output; this worker waits {wait_s:g} s for it"
+                )
+
+            if time.monotonic() - seen_at > patience:
+                os._exit(0 if has_begun else StorageError.exit_code)
+            time.sleep(_POLL_S)
+
+    restart_program(folder)
+
+
+@cache
+def _say(text: str) -> None:
+    """Print a line once."""
+    sys.stdout.write(f"{wrap_log(text)}\n")
+    sys.stdout.flush()
