@@ -186,7 +186,7 @@ def test_a_unit_whose_worker_dies_runs_again_and_fails_after_its_retries(tmp_pat
 
 
 def is_in_endless_unit(output):
-    return lambda: (output / "dedup/tmp/running/square-000001").exists()
+    return lambda: (output / "dedup/running/square-000001").exists()
 
 
 @pytest.mark.usefixtures("default_signals")
@@ -219,7 +219,7 @@ def test_workers_of_a_killed_driver_end_or_go_on_with_the_next_one(tmp_path):
     assert code == 0
     assert "has died" in said
 
-    (output / "dedup/tmp/running/square-000001").unlink()
+    (output / "dedup/running/square-000001").unlink()
     execute(output)
 
     assert end(worker)[0] == 0
