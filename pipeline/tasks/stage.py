@@ -57,7 +57,6 @@ from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_toke
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_metadata
 from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
 from clozeline.registry import component_types
-from clozeline.seeding import hash64
 
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
@@ -114,8 +113,8 @@ class TaskSets(Pass[TaskCounts]):
     language: str
     states: Mapping[Path, FileState] = field(default_factory=dict)
     """states of the files of the rows when the run started"""
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    """hashes of all files of the rows, by name"""
+    files_digest: str = ""
+    """digest of all files of the rows"""
     name: str = "main"
 
     def unit_name(self, unit: int) -> str:
@@ -135,7 +134,7 @@ class TaskSets(Pass[TaskCounts]):
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         # rows of other splits are compared with the training rows
         return {
-            "input": config_digest([self.sources[unit].source, self.hashes, self.others]),
+            "input": config_digest([self.sources[unit].source, self.files_digest, self.others]),
             "tokenizer": digest_tokenizer(self.tokenizer, known),
         }
 
@@ -463,24 +462,13 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         others = [other for path in paths for other in reader.open(path).others]
         return {path: observe_file(path) for path in (*paths, *others)}
 
-    @cached_property
-    def _hashes(self) -> dict[str, str]:
-        _ = self._states  # observed before the files are hashed
-        splits = self._files[0]
+    def _digest_files(self) -> str:
+        """Return a digest of the names and contents of all files that are read."""
         switch = self.config.code_switch
-        reader = self.config.build_reader(self.recipe.limits)
-        hashes = {
-            f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()
-        }
         dictionaries = [] if switch is None else switch.dictionaries
-
-        for split, file in splits.items():
-            if others := reader.open(file.local_path).others:
-                hashes[f"{split}: {len(others)} further files"] = (
-                    f"{hash64(*map(file_hash, others)):016x}"
-                )
-
-        return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
+        paths = [*self._states, *filter(Path.is_file, dictionaries)]  # observed, then hashed
+        names = {split: file.source for split, file in self._files[0].items()}
+        return config_digest([names, [file_hash(path) for path in paths]])
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         splits, others = self._files
@@ -512,7 +500,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             recipe.limits,
             languages.pop(),
             self._states,
-            self._hashes,
+            self._digest_files(),
         )
 
         return [sets, TaskManifests(sets, self.folder)]
