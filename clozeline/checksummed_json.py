@@ -12,8 +12,11 @@ from typing import Any, Final
 import xxhash
 
 from clozeline.errors import NewerFormatError
+from clozeline.files import parse_json
 
 _KEY: Final = "checksum"
+_START: Final = b'{"checksum":"'
+"""Start of a canonical file, before the checksum."""
 
 
 def add_checksum(data: Mapping[str, object]) -> dict[str, Any]:
@@ -52,6 +55,31 @@ def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
         )
 
 
-def _checksum(data: Mapping[str, object]) -> str:
+def write_canonical(data: Mapping[str, object]) -> bytes:
+    """Return the object with its checksum, in a form that `read_canonical` verifies fast."""
+    body = _canonical(data)
+    return _START + xxhash.xxh3_128_hexdigest(body).encode() + b'",' + body[1:]
+
+
+def read_canonical(raw: bytes, where: Path | str) -> dict[str, Any]:
+    """Return what `verify_checksum` returns, for the content of a file.
+
+    If the file is in the form of `write_canonical`, it takes a third of the time.
+    """
+    content: dict[str, Any] = parse_json(raw)
+    checksum = raw[len(_START) :][:32]
+    body = b"{" + raw[len(_START) + 34 :]
+    if raw.startswith(_START) and xxhash.xxh3_128_hexdigest(body).encode() == checksum:
+        del content[_KEY]
+        refuse_newer(where, content)
+        return content
+    return verify_checksum(content, where)
+
+
+def _canonical(data: Mapping[str, object]) -> bytes:
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _checksum(data: Mapping[str, object]) -> str:
+    return xxhash.xxh3_128_hexdigest(_canonical(data))

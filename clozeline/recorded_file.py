@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from clozeline.checksummed_json import verify_checksum
+from clozeline.checksummed_json import read_canonical
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json
 from clozeline.repair import rebuild_hint
 
 
@@ -95,9 +94,7 @@ def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
 
     try:
-        outputs: dict[str, dict[str, Any]] = verify_checksum(
-            parse_json(path.read_text(encoding="utf-8")), path
-        )["outputs"]
+        outputs: dict[str, dict[str, Any]] = read_canonical(path.read_bytes(), path)["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, cast
 
-from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.checksummed_json import read_canonical, write_canonical
 from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import file_hash, parse_json, publish, publish_json
+from clozeline.files import file_hash, publish
 from clozeline.recorded_file import RecordedFile
 
 
@@ -122,9 +122,7 @@ class UnitRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            record = UnitRecord(
-                **verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
-            )
+            record = UnitRecord(**read_canonical(path.read_bytes(), path))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         is_own = (record.pass_name, f"{record.unit}.json") == (path.parent.name, path.name)
@@ -133,7 +131,8 @@ class UnitRecord:
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
-        publish_json(self.path(folder, self.pass_name, self.unit), add_checksum(data))
+        with publish(self.path(folder, self.pass_name, self.unit)) as temporary:
+            temporary.write_bytes(write_canonical(data))
 
     def remove(self, folder: Path) -> None:
         """Remove the record, then the files that it lists."""
@@ -148,13 +147,12 @@ class UnitRecord:
 
     def digest(self, prefix: str = "") -> str:
         """Return a digest of the outputs whose names begin with `prefix`."""
-        return config_digest(
-            {
-                name: output["xxh3_128"]
-                for name, output in self.outputs.items()
-                if name.startswith(prefix)
-            }
+        lines = (
+            f"{name} {output['xxh3_128']}\n"
+            for name, output in sorted(self.outputs.items())
+            if name.startswith(prefix)
         )
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def bytes(self, prefix: str = "") -> int:
         """Return the total bytes of the outputs whose names begin with `prefix`.
