@@ -242,18 +242,18 @@ class StageRun(Generic[StageCounts]):
         skipped = True
 
         for work in () if self.states else stage.passes():
-            state = self._reuse_units(self.examine(work))
+            examined = self.examine(work)
+            state = self._reuse_units(examined)
             for digest, options in state.options.items():
                 if not (path := self._options_path(digest)).exists():
                     publish_json(path, options)
             for record in state.removed:
                 record.remove(folder)
-                skipped = False
             if state.reasons:
                 if skipped and (warning := stage.warning()):
                     progress.report(warning)
-                skipped = False
                 self._run_changed(state, progress, input_bytes)
+            skipped = skipped and not (examined.reasons or state.removed)
             self.states.append(state)
 
         if not skipped:

@@ -135,10 +135,13 @@ class UnitRecord:
             temporary.write_bytes(write_canonical(data))
 
     def remove(self, folder: Path) -> None:
-        """Remove the record, then the files that it lists."""
-        self.path(folder, self.pass_name, self.unit).unlink(missing_ok=True)
+        """Remove the files that the record lists, then the record.
+
+        If a process dies in between, the next run removes the rest.
+        """
         for name in self.outputs:
             (folder / name).unlink(missing_ok=True)
+        self.path(folder, self.pass_name, self.unit).unlink(missing_ok=True)
 
     def output(self, folder: Path, name: str) -> RecordedFile:
         """Return a file of the unit with its recorded size and hash."""
