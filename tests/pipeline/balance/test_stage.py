@@ -46,10 +46,12 @@ def test_mistakes_of_the_key_are_named(tmp_path):
         check_recipe(unknown)
 
     check_recipe(sourced(tmp_path, {"sources": {"books": 2}}))
+    # exported documents keep labels that only their rows tell
+    check_recipe(sourced(tmp_path, {"sources": {"bookz": 2}}, exported=True))
 
 
-def sourced(out, balance):
-    inputs = [{"path": name, "source": name} for name in SOURCES]
+def sourced(out, balance, **options):
+    inputs = [{"path": name, "source": name, **options} for name in SOURCES]
     stages = {"clean": {}, "train_tokenizer": {}, "encode": {}, "balance": balance}
     return validate(
         Recipe, {"corpus": "toy", "output": str(out), "input": inputs, **stages}, "recipe"

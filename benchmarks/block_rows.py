@@ -1,0 +1,146 @@
+"""The stream on one set stored with blocks of 64 to 1,920 rows: from a disk, and from a slow store.
+
+    python -m benchmarks.block_rows [--samples 61440] [--ids 128] [--latency 0.05] [--repeats 10]
+
+Rows of `--ids` 16-bit ids are read in batches of 32 with the trainer's defaults, from a hot page
+cache, and by HTTP from a server that waits `--latency` seconds before each answer. An epoch is the
+fastest of `--repeats` from the disk, and one from the store.
+"""
+
+import tempfile
+import threading
+import time
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from benchmarks.harness import best_seconds, parser, print_table, system_load, write_json
+
+import numpy as np
+
+from benchmarks.peers.clozeline import write_set
+from benchmarks.peers.workload import BATCH, token_rows
+
+ROWS = (64, 120, 240, 480, 960, 1920)
+
+
+class SlowFiles(BaseHTTPRequestHandler):
+    """Serves byte ranges of the files below a folder, each after a pause."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(self, folder: Path, latency: float, *arguments: object) -> None:
+        self.folder = folder
+        self.latency = latency
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+    def _answer(self, *, with_body: bool) -> None:
+        time.sleep(self.latency)
+        path = self.folder / self.path.lstrip("/")
+        if not path.is_file():
+            self.send_error(404)
+            return
+        content = path.read_bytes()
+        asked = self.headers.get("Range", "").removeprefix("bytes=")
+        first, _, last = asked.partition("-")
+        body = content[int(first) : int(last) + 1 if last else None] if asked else content
+        self.send_response(206 if asked else 200)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(len(body)))
+        if asked:
+            end = int(first) + len(body) - 1
+            self.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+
+def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], dict[str, float]]:
+    """Read a set; return the least CPU and wall seconds of an epoch, and the stream's counters."""
+    from clozeline.pipeline.shards import open_shards
+    from clozeline.train.data.stream.stream import Stream
+
+    stream = Stream(
+        open_shards(place), rank=0, world_size=1, seed=1, global_batch=BATCH, micro_batch=BATCH
+    )
+
+    def read() -> None:
+        end = (stream.samples // stream.samples_per_epoch + 1) * stream.samples_per_epoch
+        while stream.samples < end:
+            stream.next_step()
+
+    try:
+        if epochs == 1:
+            start = time.perf_counter()
+            read()
+            return {"wall": time.perf_counter() - start}, dict(stream.stats())
+        wall = best_seconds(read, epochs, time.perf_counter)
+        cpu = best_seconds(read, epochs)
+        return {"wall": wall, "cpu": cpu}, dict(stream.stats())
+    finally:
+        stream.close()
+
+
+def main() -> None:
+    options = parser(__doc__, samples=61440, ids=128, latency=0.05, repeats=10).parse_args()
+    from clozeline.pipeline.shards import open_shards
+    from clozeline.tools.shards.repack_shards import repack
+
+    figures = []
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        lengths = np.full(options.samples, options.ids)
+        write_set(root, root / "none", token_rows(lengths), lengths, "none")
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SlowFiles, root, options.latency))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        for rows in ROWS:
+            manifest = repack(open_shards(root / "none"), root / str(rows), block_rows=rows)
+            disk, _ = read_epochs(root / str(rows), options.repeats)
+            url = f"http://127.0.0.1:{server.server_port}/{rows}"
+            store, counters = read_epochs(url)
+            figures.append(
+                {
+                    "rows": rows,
+                    "blocks": manifest.totals.blocks,
+                    "bytes": manifest.totals.bytes,
+                    "rate": options.samples / disk["wall"],
+                    "cpu_us": 1e6 * disk["cpu"] / options.samples,
+                    "store_seconds": store["wall"],
+                    "requests": counters["requests"],
+                }
+            )
+        server.shutdown()
+
+    best = max(each["rate"] for each in figures)
+    print_table(
+        ("rows a block", "MB", "samples/s", "of the best", "CPU us/sample", "requests", "store s"),
+        [
+            (
+                each["rows"],
+                f"{each['bytes'] / 1e6:.1f}",
+                f"{each['rate']:,.0f}",
+                f"{each['rate'] / best:.2f}",
+                f"{each['cpu_us']:.2f}",
+                f"{each['requests']:,.0f}",
+                f"{each['store_seconds']:.1f}",
+            )
+            for each in figures
+        ],
+        f"rows of {options.ids} ids, {options.samples:,} samples; {system_load()}",
+    )
+    write_json(options.json, figures)
+
+
+if __name__ == "__main__":
+    main()
