@@ -168,10 +168,12 @@ def _check_tokens(folder, report, before):
         if "target_tokens" not in counts:  # characters of target sides are not counted
             yield "characters", counts["characters"], before["characters_out"]
 
-    if "held_out" in before and "documents" in counts:
+    if "held_out" in before and "sets" in counts:
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
-        yield "documents", counts["documents"], _nonzero(documents)
+        for sample_set in counts["sets"].values():
+            read = {split: part["read"]["documents"] for split, part in sample_set.items()}
+            yield "documents", _nonzero(read), _nonzero(documents)
 
 
 def _check_sets(folder, report, before):

@@ -9,7 +9,12 @@ from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output, add_counts
-from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects, write_documents
+from clozeline.pipeline.ingest.documents.files import (
+    documents_name,
+    read_documents,
+    read_rejects,
+    write_documents,
+)
 from clozeline.pipeline.recipe import Recipe
 
 
@@ -42,7 +47,7 @@ class StageResult:
         files = [
             path
             for path in self.folder.rglob(pattern)
-            if path.is_file() and "tmp" not in path.parts
+            if path.is_file() and not {"tmp", "digests"} & set(path.parts)
         ]
 
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
@@ -52,18 +57,17 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     """Write the parts as documents of `clean`, run the stage over them, and return its folder and
     counts."""
     (root / "clean" / "documents").mkdir(parents=True)
-    unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
-    units = [{"unit": number, **unit} for number in range(len(parts))]
+    sources = [f"test/{number:06d}" for number in range(len(parts))]
+    unit = {"source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     plan = {
         "format": 1,
         "shards": shards,
-        "inputs": [],
-        "units": units,
-        "states": {},
+        "inputs": [{"source": source, "bytes": 1} for source in sources],
+        "units": [
+            {"unit": number, "source": source, **unit} for number, source in enumerate(sources)
+        ],
     }
     (root / "clean" / "plan.json").write_text(json.dumps(add_checksum(plan)))
-    for number, part in enumerate(parts):
-        write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
     keys = {
         "corpus": "c",
         "output": str(root),
@@ -71,8 +75,9 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
         name: config,
     }
 
-    recipe = validate(Recipe, keys, "test")
-    stage = stage_of(recipe, name)
+    stage = stage_of(validate(Recipe, keys, "test"), name)
+    for part, documents in zip(stage.plan.names, parts, strict=True):
+        write_documents(root / "clean" / documents_name(part), documents)
     total = {}
 
     for work in stage.passes():

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.pipeline.execution.stages import UnitRunner, stage_of
+from clozeline.pipeline.execution.stages import UnitKey, UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -119,6 +119,7 @@ def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
         "seed": seed,
         "output": str(out),
         "heldout": {"fraction": heldout},
+        "train_tokenizer": {},
         "group": group or {},
         "corrupt": corrupt,
     }
@@ -132,10 +133,11 @@ def run_stage(of, name, *, backwards=False):
     total = {}
 
     for work in stage.passes():
-        units = range(work.units)
-        for unit in reversed(units) if backwards else units:
-            UnitRunner(stage, work, "key")(unit)
-            record = UnitRecord.load(stage.folder, work.name, unit)
+        names = [work.unit_name(unit) for unit in range(work.units)]
+        keys = {unit: UnitKey(name, "key", "options", {}) for unit, name in enumerate(names)}
+        for unit in reversed(keys) if backwards else keys:
+            UnitRunner(stage, work, keys)(unit)
+            record = UnitRecord.read(UnitRecord.path(stage.folder, work.name, names[unit]))
             if record.status != "ok":
                 raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
             add_counts(total, record.counts)
@@ -156,5 +158,6 @@ def files_of(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not {"tmp", "records"} & set(path.relative_to(folder).parts)
+        if path.is_file()
+        and not {"tmp", "records", "digests"} & set(path.relative_to(folder).parts)
     }

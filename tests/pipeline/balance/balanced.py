@@ -44,6 +44,7 @@ def recipe(out, balance, *, heldout=0.1, corrupt=None):
         "corpus": "toy",
         "output": str(out),
         "heldout": {"fraction": heldout},
+        "train_tokenizer": {},
         "encode": {},
         "group": {},
         "corrupt": corrupt or MLM,

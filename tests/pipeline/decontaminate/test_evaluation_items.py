@@ -11,8 +11,8 @@ from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
+    digest_items,
     find_evaluation_files,
-    items_version,
     list_item_texts,
     read_items,
 )
@@ -388,7 +388,7 @@ def test_content_and_names_decide_the_version(tmp_path):
         ("one\n", {}),
     ):
         (tmp_path / "a.txt").write_text(content)
-        versions.append(items_version(files({"path": f"{tmp_path}/a.txt", **entry})))
+        versions.append(digest_items(files({"path": f"{tmp_path}/a.txt", **entry})))
 
     assert versions[0] == versions[3]
     assert len({*map(str, versions)}) == 3

@@ -13,12 +13,12 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokenizer(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("out") / "train_tokenizer"
-    passes.train(source, folder, passes.PARTS)
+    passes.train(source, folder)
     return folder / "tokenizer"
 
 
 @pytest.fixture(scope="module")
 def encoded(source, tokenizer):
     folder = tokenizer.parents[1] / "encode"
-    passes.encode(source, folder, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
+    passes.encode(source, folder, tokenizer, shards=passes.SHARDS)
     return folder

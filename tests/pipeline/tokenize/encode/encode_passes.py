@@ -2,10 +2,11 @@
 
 import random
 
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
-from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.ingest.documents.files import documents_name, write_documents
 from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
@@ -72,11 +73,12 @@ def documents(count):
 
 
 def write_parts(folder, found, parts):
-    """`documents/<unit:06d>.arrow`, the documents dealt in order."""
+    """`documents/<part:06d>.arrow`, the documents dealt in order."""
     (folder / "documents").mkdir(parents=True)
-    for part in range(parts):
-        write_documents(folder / "documents" / f"{part:06d}.arrow", found[part::parts])
-    return folder
+    names = tuple(f"{part:06d}" for part in range(parts))
+    for part, name in enumerate(names):
+        write_documents(folder / documents_name(name), found[part::parts])
+    return DocumentParts(folder, names)
 
 
 def run(work, folder, order=list):
@@ -86,27 +88,28 @@ def run(work, folder, order=list):
     for unit in order(range(work.units)):
         output = Output(folder)
         counts = work.run(unit, output)
-        UnitRecord(work.name, unit, "key", "ok", counts, output.files).save(folder)
+        name = work.unit_name(unit)
+        UnitRecord(work.name, name, "key", "options", {}, "ok", counts, output.files).save(folder)
         add_counts(total, counts)
 
     return total
 
 
-def train(source, folder, parts, *, name="byte_bpe", size=700, budget=10**9):
+def train(source, folder, *, name="byte_bpe", size=700, budget=10**9):
     chosen = TOKENIZERS.resolve({"name": name, "size": size})
-    return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
+    return run(TrainTokenizer("main", 1, chosen, budget, source, HELDOUT, SEED), folder)
 
 
-def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=1.0):
-    runs = Shuffle("runs", parts, shards)
+def encode(source, folder, tokenizer, *, shards, order=list, max_unknown=1.0):
+    runs = Shuffle("runs", source.names, shards, "tokenize")
     splitter = SENTENCES.resolve("regex")
     passes = [
-        TokenizeDocuments("tokenize", parts, source, tokenizer, splitter, runs, SEED),
-        *runs.passes(),
+        TokenizeDocuments("tokenize", len(source), source, tokenizer, splitter, runs, SEED),
+        *runs.passes(folder),
         AssignCodes("codes", 1, 2, max_unknown),
-        MergeRuns("merge", shards, runs, tokenizer, HELDOUT, SEED),
+        MergeRuns("merge", shards, runs, tokenizer, HELDOUT, SEED, folder),
         TokenManifest(
-            "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}
+            "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}, folder
         ),
     ]
 

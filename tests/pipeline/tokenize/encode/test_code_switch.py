@@ -37,6 +37,12 @@ def translate(text):
     return re.sub(r"[A-Za-z]+", new, text)
 
 
+def write_once(path, text):
+    """Write a file that is missing; another time would make another input of it."""
+    if not path.exists():
+        path.write_text(text)
+
+
 def run(folder, settings, words=WORDS):
     """Run all stages; return the output, and both sides of each document as they were tokenized."""
     folder.mkdir(exist_ok=True)
@@ -44,12 +50,12 @@ def run(folder, settings, words=WORDS):
         "".join(f"{word} {new}\n" for word, new in words.items()), encoding="utf-8"
     )
     lines = [f"The red house {n} is near.\tthe river {n}, Red\n" for n in range(60)]
-    (folder / "pairs.tsv").write_text("".join(lines))
+    write_once(folder / "pairs.tsv", "".join(lines))
     rows = [
         {"text": f"The river of {n}. A red_house3! " * 6 + "\n\nIts river's END."}
         for n in range(60)
     ]
-    (folder / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_once(folder / "texts.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     recipe = RECIPE.replace("DICTIONARY", str(folder / "en-de.txt")).replace("SETTINGS", settings)
     (folder / "recipe.yaml").write_text(recipe)
     pairs = (

@@ -53,7 +53,7 @@ LANGUAGES = [
 def test_documents_that_make_no_set(tokenizer, tmp_path, found, error, said):
     source = passes.write_parts(tmp_path / "clean", found, 2)
     with pytest.raises(error, match=said):
-        passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=1)
+        passes.encode(source, tmp_path / "encode", tokenizer, shards=1)
 
 
 def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokenizer, tmp_path):
@@ -66,7 +66,7 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
 
     found[5] = found[5].replace(target_text=None)
     source = passes.write_parts(tmp_path / "clean", found, 2)
-    passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=1)
+    passes.encode(source, tmp_path / "encode", tokenizer, shards=1)
     tokens = open_shards(tmp_path / "encode")
 
     assert tokens.manifest.languages == ("de", "en", "fr", "und", "zh")
@@ -102,8 +102,10 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
 
 
 def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
-    passes.encode(source, tmp_path, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
+    passes.encode(source, tmp_path, tokenizer, shards=passes.SHARDS)
     path = tmp_path / "tmp/runs/000000.pieces"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IntegrityError, match=r"000000\.pieces: its end has changed"):
-        runs.read_range(tmp_path, Shuffle("runs", passes.PARTS, passes.SHARDS), 0, np.uint16)
+        runs.read_range(
+            tmp_path, Shuffle("runs", source.names, passes.SHARDS, "tokenize"), 0, np.uint16
+        )

@@ -34,7 +34,7 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
     source, tokenizer, encoded, tmp_path, monkeypatch
 ):
     expected = files_of(encoded)
-    options = {"parts": passes.PARTS, "shards": passes.SHARDS}
+    options = {"shards": passes.SHARDS}
     passes.encode(
         source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1]
     )
@@ -42,7 +42,7 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
     assert files_of(tmp_path / "reverse") == expected
 
     two = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
-    passes.encode(two, tmp_path / "parts", tokenizer, parts=2, shards=passes.SHARDS)
+    passes.encode(two, tmp_path / "parts", tokenizer, shards=passes.SHARDS)
 
     assert files_of(tmp_path / "parts") == expected
 
@@ -68,7 +68,7 @@ def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
     found = passes.documents(10)
     found[4] = found[4].replace(text="")
     source = passes.write_parts(tmp_path / "clean", found, 2)
-    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, shards=2)
 
     assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (
         10,
@@ -133,13 +133,13 @@ def long_words(folder, known, unknown):
     for number, (language, text) in enumerate(texts):
         found[number] = found[number].replace(text=text, language=language)
     source = passes.write_parts(folder / "clean", found, 2)
-    passes.train(source, folder / "train_tokenizer", 2, name="wordpiece", size=250)
+    passes.train(source, folder / "train_tokenizer", name="wordpiece", size=250)
     return source, folder / "train_tokenizer" / "tokenizer"
 
 
 def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
     source, tokenizer = long_words(tmp_path, 18, 2)
-    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, shards=2)
 
     assert counts["unknown_text"] == {
         "en": {
@@ -170,7 +170,7 @@ def test_both_sides_of_pairs_are_counted(tmp_path):
         text="ж fox", language="en", target_text="the", target_language=None
     )
     source = passes.write_parts(tmp_path / "pairs", found, 1)
-    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=1, shards=1)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, shards=1)
     unknown = {name: text["unknown_characters"] for name, text in counts["unknown_text"].items()}
 
     assert unknown == {"en": 1, "ru": 9, "und": 0}
@@ -182,10 +182,10 @@ def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     with pytest.raises(
         ConfigurationError, match=r"55\.0 % of .* limit is 50\.0 %(.|\n)*raise encode\.max_unknown"
     ):
-        passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
+        passes.encode(source, tmp_path / "encode", tokenizer, shards=2, max_unknown=0.5)
 
-    passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)
+    passes.encode(source, tmp_path / "allowed", tokenizer, shards=2, max_unknown=0.55)
     one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]
     source = passes.write_parts(tmp_path / "one", one, 1)
     with pytest.raises(ConfigurationError, match=r"0\.1 % of .* limit is 0\.0 %"):
-        passes.encode(source, tmp_path / "none", tokenizer, parts=1, shards=1, max_unknown=0.0)
+        passes.encode(source, tmp_path / "none", tokenizer, shards=1, max_unknown=0.0)

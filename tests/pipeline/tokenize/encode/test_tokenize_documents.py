@@ -13,9 +13,9 @@ from tests.pipeline.tokenize.encode import encode_passes as passes
 
 def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
     source = passes.write_parts(tmp_path / "clean", passes.documents(8), 2)
-    (source / "documents" / "000001.arrow").unlink()
+    source.file(1).path.unlink()
     with pytest.raises(StorageError, match=r"000001\.arrow: missing"):
-        passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+        passes.encode(source, tmp_path / "encode", tokenizer, shards=2)
 
 
 def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):

@@ -11,7 +11,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
@@ -121,9 +121,7 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
     tokenizer = load_tokenizer(
         find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
-    documents = {
-        each.uid: each for each in read_documents(find_documents_file(segmented / "clean", 0))
-    }
+    documents = {each.uid: each for each in read_all_documents(segmented / "clean" / "documents")}
     rows = all_rows(segmented / "encode")
 
     assert len(rows) == len(documents) == 80
@@ -252,7 +250,7 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
     tokenizer = load_tokenizer(
         find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
-    documents = {each.uid: each for each in read_documents(find_documents_file(out / "clean", 0))}
+    documents = {each.uid: each for each in read_all_documents(out / "clean" / "documents")}
 
     for row in all_rows(out / "encode"):
         document = documents[row.fixed["document_uid"].tobytes()]

@@ -16,7 +16,7 @@ def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
 
     for number in (1, 4):
         source = passes.write_parts(tmp_path / f"clean{number}", passes.documents(COUNT), number)
-        counts = passes.train(source, tmp_path / f"out{number}", number, size=600, budget=20_000)
+        counts = passes.train(source, tmp_path / f"out{number}", size=600, budget=20_000)
         assert counts["skipped"]["over_budget"] > 0
         trees.append(files_of(tmp_path / f"out{number}"))
 
@@ -30,7 +30,7 @@ def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
 def test_too_little_text_is_said_plainly(tmp_path, caplog):
     source = passes.write_parts(tmp_path / "clean", passes.documents(8), 1)
     with caplog.at_level(logging.WARNING):
-        counts = passes.train(source, tmp_path / "out", 1, size=30000)
+        counts = passes.train(source, tmp_path / "out", size=30000)
     size = counts["vocabulary"]["size"]
 
     assert counts["vocabulary"] == {"asked": 30000, "size": size}
@@ -52,7 +52,7 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
 def test_texts_that_support_no_tokenizer(tmp_path, count, options, said):
     source = passes.write_parts(tmp_path / "clean", passes.documents(count), 1)
     with pytest.raises(ConfigurationError, match=said):
-        passes.train(source, tmp_path / "out", 1, **options)
+        passes.train(source, tmp_path / "out", **options)
 
 
 def test_configuration_is_checked_when_it_is_read():
