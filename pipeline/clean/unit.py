@@ -336,6 +336,7 @@ class CleanUnits(Pass[CleanCounts]):
                 for label in dict.fromkeys(each.source_group for each in planned)
             }
             scratch = output.folder / TEMPORARY
+            scratch.mkdir(parents=True, exist_ok=True)
             ranges = (
                 self._clean_range(each, tally, steps[each.source_group], scratch)
                 for each in planned

@@ -97,7 +97,7 @@ def test_a_signal_ends_what_the_block_started(name):
     [
         (["--num-workers=2"], "unknown key 'num_workers'; here it is 'executor.workers'"),
         (["--wat"], "--wat: no such option; keys are written wat=VALUE"),
-        (["--dryrun"], "--dryrun: no such option; did you mean '--dry-run'?"),
+        (["--verfy"], "--verfy: no such option; did you mean '--verify'?"),
     ],
 )
 def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, capsys):

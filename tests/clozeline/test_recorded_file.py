@@ -69,16 +69,20 @@ def stage(tmp_path):
         path.write_bytes(bytes(range(250)) * 4)
     with output.file("rejects/000003.arrow") as path:
         path.touch()
-    UnitRecord("main", 3, "key", "ok", {}, output.files).save(output.folder)
+    UnitRecord("main", "000003", "key", "", {}, "ok", {}, output.files).save(output.folder)
     return output.folder
 
 
 def test_the_bytes_are_those_of_the_file(stage):
-    assert find_file(stage, "000003", NAME).buffer().to_pybytes() == (stage / NAME).read_bytes()
-    assert find_file(stage, "000003", "rejects/000003.arrow").text() == ""
-    check_files(stage, "000003")
+    assert (
+        find_file(stage, "main/000003", NAME).buffer().to_pybytes() == (stage / NAME).read_bytes()
+    )
+    assert find_file(stage, "main/000003", "rejects/000003.arrow").text() == ""
+    check_files(stage, "main/000003")
     (stage / NAME).write_bytes(b"other")  # read as it is where no unit recorded its hash
-    assert find_file(stage, "000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"
+    assert (
+        find_file(stage, "main/000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"
+    )
 
 
 @pytest.mark.parametrize("place", [0, 499, 999])
@@ -90,24 +94,24 @@ def test_one_changed_bit_is_refused(stage, place):
     with pytest.raises(
         IntegrityError, match=r"documents/000003\.arrow: expected xxh3 .*clozeline clean --verify"
     ):
-        find_file(stage, "000003", NAME).buffer()
+        find_file(stage, "main/000003", NAME).buffer()
 
     with pytest.raises(IntegrityError):
-        check_files(stage, "000003", "documents/")
-    check_files(stage, "000003", "rejects/")
+        check_files(stage, "main/000003", "documents/")
+    check_files(stage, "main/000003", "rejects/")
 
 
 def test_another_size_and_a_missing_file_are_refused(stage):
     (stage / NAME).write_bytes(b"x" * 999)
     with pytest.raises(IntegrityError, match="expected 1000 bytes, got 999"):
-        find_file(stage, "000003", NAME).buffer()
+        find_file(stage, "main/000003", NAME).buffer()
     (stage / NAME).unlink()
     with pytest.raises(StorageError, match=r"missing; run `clozeline clean --verify` with"):
-        find_file(stage, "000003", NAME).buffer()
-    path = stage / "records" / "000003.json"
-    path.write_text(path.read_text().replace('"unit": 3', '"unit": 2'))
+        find_file(stage, "main/000003", NAME).buffer()
+    path = stage / "records" / "main" / "000003.json"
+    path.write_text(path.read_text().replace('"unit":"000003"', '"unit":"000002"'))
 
     with pytest.raises(
         IntegrityError, match=r"000003\.json: the record of the unit is damaged \(checksum"
     ):
-        find_file(stage, "000003", NAME)
+        find_file(stage, "main/000003", NAME)

@@ -269,3 +269,9 @@ def write_complete(folder):
     leaked = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
     (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
     return ["--config", str(write_recipe(folder, COMPLETE.replace("FOLDER", str(folder))))]
+
+
+def only_part(stage, kind="documents"):
+    """Return the only file of documents, or of rejections, in the folder of a stage."""
+    (path,) = (stage / kind).glob("*.arrow")
+    return path

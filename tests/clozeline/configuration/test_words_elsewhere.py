@@ -134,14 +134,14 @@ def test_words_of_other_pipelines_are_translated(word, tmp_path, capsys):
         "{}\ntrain_tokenizer: {}\nencode: {}\ngroup: {}\ncorrupt: [{name: masked_lm}]\n"
     )
 
-    assert run_recipe(["--config", str(file), "--dry-run", word]) == 64
+    assert run_recipe(["--config", str(file), "--plan", word]) == 64
     assert f"here it is '{PIPELINE[word]}'" in capsys.readouterr().err
 
 
 def test_a_language_is_known_by_its_other_codes(tmp_path, capsys):
     # ISO 639-2 has two codes for some languages: ger and deu are German, and grc is Ancient Greek
     (tmp_path / "a.txt").write_text("Der Hund bellt.\n")
-    words = [f"input={tmp_path}/a.txt", f"output={tmp_path}/out", "--dry-run"]
+    words = [f"input={tmp_path}/a.txt", f"output={tmp_path}/out", "--plan"]
 
     for code, right in {
         "ger": "de",

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents
-from tests.pipeline.miniature import write_recipe
+from tests.pipeline.miniature import only_part, write_recipe
 
 ENGLISH = (
     "The river had been rising since the early morning, and nobody in the village slept. Men "
@@ -111,8 +111,7 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
     clean = report["clean"]["counts"]
     dedup = report["dedup"]["counts"]
     handed_on = [
-        len(document.text)
-        for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")
+        len(document.text) for document in read_documents(only_part(tmp_path / "out/clean"))
     ]
 
     assert (
@@ -130,10 +129,7 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
     for step, characters in clean["cut"].items():
         assert f"{characters:,} {step}" in out
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    last = [
-        len(document.text)
-        for document in read_documents(tmp_path / "out/dedup/documents/000000.arrow")
-    ]
+    last = [len(document.text) for document in read_documents(only_part(tmp_path / "out/dedup"))]
 
     assert f"{sum(last):,} of {clean['characters_in']:,} characters are left" in page
     assert f"in {len(last)} of {len(texts) + len(mails)} documents" in page

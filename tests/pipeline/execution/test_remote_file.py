@@ -15,7 +15,7 @@ from pyarrow import parquet
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution import remote_file
 from clozeline.pipeline.execution.inputs import source_files
-from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import load_plan, store_plan
 from clozeline.pipeline.recipe import InputEntry
 from tests.pipeline.captures import responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -107,7 +107,7 @@ def test_units_are_asked_for_once(tmp_path):
     with site.site.running():
         recipe = recipe_for(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
         size = len(site.files["a.jsonl"])
-        units = len(freeze_plan(recipe).units)
+        units = len(store_plan(recipe).units)
         del site.served[:]
         run_clean(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
 

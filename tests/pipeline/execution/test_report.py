@@ -11,6 +11,8 @@ from importlib.metadata import version
 import pyarrow as pa
 import pytest
 
+from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
+from clozeline.pipeline.clean.filters.url import Url
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report, write_stage_report
@@ -19,7 +21,7 @@ from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
 from tests.pipeline.clean.cleaning import recipe_for
-from tests.pipeline.miniature import text, write_recipe
+from tests.pipeline.miniature import only_part, text, write_recipe
 
 RECIPE = """
 corpus: report
@@ -96,8 +98,7 @@ def rows(output, pattern):
 def test_amounts_are_what_the_files_hold(run, page):
     output, _ = run
     documents = {
-        stage: len(list(read_documents(output / stage / "documents/000000.arrow")))
-        for stage in STAGES[:2]
+        stage: len(list(read_documents(only_part(output / stage)))) for stage in STAGES[:2]
     }
 
     assert documents == {"clean": 33, "dedup": 30}
@@ -109,9 +110,7 @@ def test_amounts_are_what_the_files_hold(run, page):
     )
 
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
-    sizes = [
-        len(document.text) for document in read_documents(output / "dedup/documents/000000.arrow")
-    ]
+    sizes = [len(document.text) for document in read_documents(only_part(output / "dedup"))]
     lead = next(text for text in page.texts if " characters are left " in text)
 
     assert lead.startswith(f"{sum(sizes):,} of ")
@@ -139,9 +138,7 @@ def test_amounts_are_what_the_files_hold(run, page):
 
 def test_texts_are_shown_with_their_origin(run, page):
     output, _ = run
-    documents = sorted(
-        read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid
-    )
+    documents = sorted(read_documents(only_part(output / "dedup")), key=lambda one: one.uid)
     shown = [text.removesuffix(" …") for text in page.texts if MARKUP in text]
 
     assert sum(any(one.text.startswith(text) for one in documents) for text in shown) >= 3
@@ -252,15 +249,18 @@ def test_a_report_names_what_decided_its_output(tmp_path):
     records = [
         UnitRecord(
             "main",
-            unit,
+            f"{unit:06d}",
             "",
+            "digest",
+            {},
             "ok",
             {},
             {"a": {"bytes": 5}, "b": {"bytes": 2}},
         )
         for unit in range(3)
     ]
-    write_stage_report(stage, {"documents_in": 4}, records, 1.25)
+    (work,) = stage.passes()
+    write_stage_report(stage, {"documents_in": 4}, records, 1.25, {"digest": work.options(0)})
     report = read_report(stage.folder / "report.json", "")
 
     assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [
@@ -272,8 +272,10 @@ def test_a_report_names_what_decided_its_output(tmp_path):
 
     decided = report["deciders"]
 
-    assert decided["version"] == stage.version()
-    assert decided["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
+    (options,) = decided["passes"]["main"]
+
+    assert options["versions"] == {"resiliparse": Resiliparse.VERSION, "url": Url.VERSION}
+    assert options["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
 
     packages = decided["packages"]
 

@@ -87,7 +87,7 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     )
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
 
-    record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
+    record = UnitRecord.read(UnitRecord.path(tmp_path / "out" / "tasks", "main", "dev"))
 
     assert list(record.inputs) == ["default/dev.tsv"]
     assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
@@ -120,10 +120,14 @@ def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):
     assert run_stage("tasks", words) == 0
     assert len(open_split(tmp_path / "out" / "tasks" / "sst2", "train")) == 60
 
-    record = (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns
+    record = (
+        (tmp_path / "out" / "tokenizer" / "records" / "main" / "000000.json").stat().st_mtime_ns
+    )
 
     assert run_stage("tasks", [*words, "tasks.max_length=12"]) == 0
-    assert (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns == record
+    assert (
+        tmp_path / "out" / "tokenizer" / "records" / "main" / "000000.json"
+    ).stat().st_mtime_ns == record
 
 
 def test_a_second_run_makes_what_changed(tmp_path, capfd):
@@ -356,7 +360,8 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
         for name in ("neg", "no", "pos"):
             (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
             (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
-            found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
+            work, _ = TasksStage(load_recipe(write_recipe(tmp_path), given)).passes()
+            found.append(work.files_digest)
 
     assert all(first != second for first, second in pairwise(found))
 

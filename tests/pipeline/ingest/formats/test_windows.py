@@ -26,6 +26,7 @@ from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.captures import read, texts
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.execution.noting_steps import SharingMemory
+from tests.pipeline.miniature import only_part
 
 GIB = 1 << 30
 
@@ -240,7 +241,7 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
 
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
 
-    (listed,) = read_malformed(done.folder / "rejects" / "000000.arrow")
+    (listed,) = read_malformed(only_part(done.folder, "rejects"))
 
     assert listed.detail == f"{lost:,} bytes of the file do not decode"
 
