@@ -102,7 +102,7 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     settings, texts = language.split(words)
 
     # words of other programs
-    known = [word for word in settings if _root(word) in language.fields]
+    known = [word for word in settings if language.takes(word)]
     data: dict[str, object] = {}
     if language.others is not None:
         data[language.others[0]] = [word for word in settings if word not in known]
@@ -319,6 +319,17 @@ class _Language:
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             raise ConfigurationError(f"{', '.join(missing)} {verb} missing; see --help")
+
+    def takes(self, word: str) -> bool:
+        """Return whether a word sets a field, not a key of another configuration.
+
+        A switch `plan` leaves `plan.unit_bytes=4096` to the other configuration.
+        """
+        root = _root(word)
+        if root not in self.fields or self.others is None or not self.is_switch(root):
+            return root in self.fields
+        key, _, text = word.partition("=")
+        return key == root and not text.startswith("{")
 
     def is_switch(self, key: str) -> bool:
         """Return whether a field is true or false, and false by default."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clozeline.errors import (
+    ClozelineError,
     ConfigurationError,
-    IntegrityError,
     PartialFailureError,
-    StorageError,
     plural,
 )
 from clozeline.pipeline.execution.output_lock import hold_output
@@ -176,7 +175,7 @@ def preview_stages(
         is_whole = True
         try:
             states += StageRun(stage, known, verify=verify, force=name == force).preview()
-        except (StorageError, IntegrityError):  # its passes depend on files of earlier stages
+        except ClozelineError:  # its passes depend on files of earlier stages
             is_whole = False
         yield StagePreview(
             name,

@@ -39,8 +39,8 @@ ALONE = {
         text_by_language.words tokens_by_language.en tokens_by_language.und tokens_by_source.default
         tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
     "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",
-    "group": """copies.documents copies.left_out documents.heldout documents.train documents_dropped.empty samples
-        separators sets.empty sets.tokens target_tokens tokens tokens_dropped.cut tokens_dropped.empty tokens_in
+    "group": """documents_dropped.empty samples separators sets.documents sets.empty sets.left_out
+        sets.target_tokens sets.tokens target_tokens tokens tokens_dropped.cut tokens_dropped.empty tokens_in
         tokens_in_samples""",
     "corrupt": "examples objectives.en objectives.tokens objectives.und samples_in tokens",
 }

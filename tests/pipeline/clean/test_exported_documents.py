@@ -1,7 +1,6 @@
 """Documents leave a run by `clozeline export-documents` and come back the same: every column."""
 
 import json
-import shutil
 
 import pandas as pd
 import pyarrow as pa
@@ -271,8 +270,8 @@ def test_sets_of_an_export_are_those_of_the_first_run(tmp_path):
 
 def test_an_export_that_is_read_twice_is_refused(tmp_path, capsys):
     (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "a.jsonl").write_text(json.dumps(GOOD), encoding="utf-8")
-    shutil.copy(tmp_path / "files" / "a.jsonl", tmp_path / "files" / "b.jsonl")
+    twice = "\n".join([json.dumps(GOOD)] * 2)
+    (tmp_path / "files" / "a.jsonl").write_text(twice, encoding="utf-8")
     entry = {"path": str(tmp_path / "files"), "exported": True}
 
     with pytest.raises(PartialFailureError, match=r"two documents have the uid 0{31}1.*once"):

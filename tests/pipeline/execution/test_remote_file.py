@@ -93,7 +93,9 @@ def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, fold
         for source, name in ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))
     ]
 
-    assert plans[0].digest == plans[1].digest
+    stored = [plan.as_json()["units"] for plan in plans]
+
+    assert stored[0] == stored[1]
 
     fsspec.filesystem("memory").pipe_file(
         "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 7.", b"Document 8.")

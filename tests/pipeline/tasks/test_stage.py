@@ -356,6 +356,10 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     given.append("tasks.reader={name: labeled, label: folder}")
     found = []
 
+    for name in ("bad", "good"):  # two classes are the least
+        (tmp_path / "files" / "train" / name).mkdir(parents=True)
+        (tmp_path / "files" / "train" / name / "1.txt").write_text("plot", encoding="utf-8")
+
     for text in ("a", "dull heart"):
         for name in ("neg", "no", "pos"):
             (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
