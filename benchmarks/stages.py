@@ -6,9 +6,16 @@ Say what that means for a cluster.
 
 The stages run one after another in one process, one unit at a time, so the CPU time of a stage is
 that of one core. The pages of their reports are not drawn. Texts are the given files, filtered, or
-the help topics, docstrings and modules of Python, which the filters would reject. The first row
-counts the bytes of the files as they are stored, such as gzip members of a WARC; the others count
-text. The last column is arithmetic: hours for that many terabytes, divided among the cores.
+the help topics, docstrings and modules of Python, which the filters would reject.
+
+A few documents run first, to import and load everything. Then the sample runs, and a quarter of it.
+What does not grow with the sample, such as manifests and the items of an evaluation, is a column of
+its own. Megabytes are what a stage reads: `clean` its files as they are stored, such as gzip
+members of a WARC, `train_tokenizer` its sample, and each other stage the text, as UTF-8, of the
+documents that the stage before it left.
+
+The last columns are arithmetic: a corpus of that many terabytes of files, of which each stage reads
+the share that it read here. A stage that would refuse the corpus has no hours.
 
 The chains read WARCs, the given crawl or generated pages, with each extractor. Their figure is MB
 of files, as they are stored, per CPU second, the start of every stage included.
@@ -18,63 +25,119 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.harness import cpu_seconds, figure, parser, print_table, system_load, write_json
 
+from benchmarks.stage_costs import (
+    Measurement,
+    StageCost,
+    add_estimates,
+    estimate,
+    fit_costs,
+    keep_fastest,
+)
 from benchmarks.texts import natural_texts, write_crawl
+from clozeline.pipeline import all_stages
+from clozeline.pipeline.dedup.near import MOST_CANDIDATES
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stages import stages_of
+from clozeline.pipeline.execution.stages import document_stages, stages_of
+from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.documents.files import read_documents
-from clozeline.pipeline.recipe import load_recipe
+from clozeline.pipeline.recipe import Recipe, load_recipe
 
 _RECIPE = """
 corpus: stages
 heldout: {fraction: 0}
 clean: {language: {name: py3langid}, filters: FILTERS}
 dedup: {}
-train_tokenizer: {name: byte_bpe, size: 16000, sample_bytes: 4000000}
+train_tokenizer: {name: byte_bpe, size: 16000}
 encode: {}
 group: {}
 corrupt: [{name: masked_lm, max_length: 512}]
 """
-_FILES = "clean, of files"
 _FILTERS = "[gopher_quality, gopher_repetition]"
+_WARMING_DOCUMENTS: Final = 200
+_PART: Final = 4
+"""The smaller sample has one of so many documents."""
 
 
-def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
+def stage_seconds(stage: str, recipe: Path, words: Sequence[str]) -> float:
     """Run a stage in this process, and return its CPU seconds.
 
     They include its children, but not its report page.
     """
     start = cpu_seconds()
-    words = [f"input={source}", f"output={output}", "executor.workers=1"]
     run_recipe(load_recipe(recipe, words), stage, Progress(), [])
     return cpu_seconds() - start
 
 
-def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return CPU seconds and megabytes read of each stage.
+def megabytes_read(recipe: Recipe, stage: str) -> float:
+    """Return the megabytes of files, or of text as UTF-8, that a stage has read."""
+    counts = total_counts(recipe.folder(stage), "main")
+    if stage == "clean":
+        size = counts["bytes_in"]
+    elif stage == "train_tokenizer":
+        size = counts["sample"]["bytes"]
+    else:
+        stages = all_stages()
+        before = stages[: stages.index(stage)]
+        source = [name for name in document_stages() if name in before and recipe.has(name)][-1]
+        folder = recipe.folder(source) / "documents"
+        size = sum(
+            len(document.text.encode()) + len((document.target_text or "").encode())
+            for part in folder.glob("*.arrow")
+            for document in read_documents(part)
+        )
+    return size / 1e6
 
-    Megabytes are of its files, and of text as UTF-8.
+
+def measure(recipe: Path, words: Sequence[str]) -> dict[str, Measurement]:
+    """Run the stages, and return what each one read and its CPU seconds."""
+    loaded = load_recipe(recipe, words)
+    seconds = {stage: stage_seconds(stage, recipe, words) for stage in stages_of(loaded)}
+    return {
+        stage: Measurement(megabytes_read(loaded, stage), spent) for stage, spent in seconds.items()
+    }
+
+
+def measure_costs(source: str, folder: Path, filters: str, rounds: int) -> list[StageCost]:
+    """Return the cost of each stage, from the sample and a quarter of its documents.
+
+    Both run in turns; the fastest time of each stage counts.
     """
     recipe = folder / "recipe.yaml"
-    output = folder / "out"
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
-    seconds = {
-        stage: stage_seconds(stage, recipe, source, output)
-        for stage in stages_of(load_recipe(recipe))
-    }
-    records = [json.loads(path.read_text()) for path in (output / "clean/records").glob("*.json")]
-    parts = sorted((output / "clean/documents").glob("*.arrow"))
-    kept = (
-        sum(len(document.text.encode()) for part in parts for document in read_documents(part))
-        / 1e6
+    words = [f"input={source}", "executor.workers=1"]
+    whole = dict[str, Measurement]()
+    part = dict[str, Measurement]()
+    measure(recipe, [*words, f"output={folder / 'warm'}", f"limit={_WARMING_DOCUMENTS}"])
+
+    for number in range(rounds):
+        output = f"output={folder / f'whole-{number}'}"
+        whole = keep_fastest(whole, measure(recipe, [*words, output]))
+        loaded = load_recipe(recipe, [output])
+        documents = total_counts(loaded.folder("clean"), "main")["documents_in"]
+        output = f"output={folder / f'part-{number}'}"
+        limit = f"limit={max(1, documents // _PART)}"
+        part = keep_fastest(part, measure(recipe, [*words, output, limit]))
+
+    # the counts of `clean` are of complete files, also where it stops early
+    share = part["dedup"].megabytes / whole["dedup"].megabytes
+    part["clean"] = part["clean"]._replace(megabytes=share * whole["clean"].megabytes)
+    costs = fit_costs(part, whole)
+
+    # what the stages cannot exceed
+    trained = loaded.config_of("train_tokenizer").algorithm().type
+    costs["train_tokenizer"] = replace(
+        costs["train_tokenizer"], most_megabytes=trained.SAMPLE_BYTES / 1e6
     )
-    stored = sum(record["counts"]["bytes_in"] for record in records) / 1e6
-    return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **dict.fromkeys(seconds, kept)}
+    near = total_counts(loaded.folder("dedup"), "near-candidates")["near"]
+    costs["dedup"] = replace(costs["dedup"], held=near["candidates"], most_held=MOST_CANDIDATES)
+    return list(costs.values())
 
 
 _CHAIN = """
@@ -98,9 +161,9 @@ def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, f
     recipe = folder / f"{extractor}.yaml"
     output = folder / extractor
     recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor))
+    words = [f"input={crawl}", f"output={output}", "executor.workers=1"]
     seconds = {
-        stage: stage_seconds(stage, recipe, crawl, output)
-        for stage in stages_of(load_recipe(recipe))
+        stage: stage_seconds(stage, recipe, words) for stage in stages_of(load_recipe(recipe))
     }
     counts = [
         json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")
@@ -131,43 +194,58 @@ def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def stage_rows(seconds: dict[str, float], megabytes: dict[str, float]) -> list[dict[str, Any]]:
-    """Return a row of `--json` per stage."""
+def stage_rows(costs: Sequence[StageCost]) -> list[dict[str, Any]]:
+    """Return a row of `--json` per stage; its speed is that of a large corpus."""
     return [
         figure(
-            f"stage: {stage}",
+            f"stage: {cost.name}",
             "MB/s",
-            megabytes[stage] / spent,
+            1 / cost.per_megabyte,
             None,
             "",
             None,
             holds=True,
-            cpu_s=spent,
-            megabytes=megabytes[stage],
+            cpu_s=cost.sample.seconds,
+            megabytes=cost.sample.megabytes,
+            fixed_s=cost.fixed,
         )
-        for stage, spent in seconds.items()
+        for cost in costs
     ]
 
 
-def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, title: str) -> None:
+def print_stages(costs: Sequence[StageCost], terabytes: float, cores: int, title: str) -> None:
     """Print the stages with the hours of a cluster with that many cores."""
+    estimates = estimate(costs, terabytes, cores)
     cells = []
 
-    for row in rows:
-        hours = f"{terabytes * 1e6 / row['ours'] / 3600 / cores:.2f}"
-        hours = "one core, once" if "train_tokenizer" in row["case"] else hours
-        numbers = (f"{row['megabytes']:.1f}", f"{row['cpu_s']:.1f}", f"{row['ours']:.2f}")
-        cells.append((row["case"].removeprefix("stage: "), *numbers, hours))
+    for cost, expected in zip(costs, estimates, strict=True):
+        name = f"{cost.name}, of files" if cost.name == "clean" else cost.name
+        megabytes, seconds = cost.sample
+        numbers = (f"{megabytes:.1f}", f"{seconds:.1f}", f"{cost.fixed:.1f}")
+        speed = f"{1 / cost.per_megabyte:.2f}"
+        hours = (show(expected.cpu_hours), show(expected.hours))
+        cells.append((name, *numbers, speed, f"{expected.terabytes:.2g}", *hours))
 
+    totals = map(show, add_estimates(estimates))
+    cells.append(("all", *("",) * 5, *totals))
     head = (
         "stage",
-        "MB read",
+        "MB of text read",
         "CPU s",
+        "at any size",
         "MB / CPU s",
-        f"{terabytes:g} TB on {cores:,} cores, hours",
+        f"TB read of {terabytes:g} TB",
+        "CPU hours",
+        f"hours, {cores:,} cores",
     )
-
     print_table(head, cells, title)
+    for expected in estimates:
+        if expected.reason:
+            print(f"{expected.name} is {expected.reason}")
+
+
+def show(hours: float | None) -> str:
+    return "refused" if hours is None else f"{hours:,.2f}"
 
 
 def main() -> None:
@@ -177,7 +255,8 @@ def main() -> None:
         input=(str, "files of text, like `input=` of a recipe"),
         crawl=(str, "WARCs for the chains, like `input=`; default: generated pages"),
         html=(20.0, "MB of HTML to generate (default: %(default)s)"),
-        terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"),
+        terabytes=(10.0, "terabytes of files, for the last columns (default: %(default)s)"),
+        rounds=(1, "runs of each sample, of which the fastest counts (default: %(default)s)"),
         nodes=32,
         cores=(64, "cores of a node (default: %(default)s)"),
     ).parse_args()
@@ -189,14 +268,14 @@ def main() -> None:
         if not options.input:
             lines = (json.dumps({"text": text}) for text in natural_texts())
             Path(source).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        stages = stage_rows(*measure(source, folder, _FILTERS if options.input else "[]"))
+        costs = measure_costs(source, folder, _FILTERS if options.input else "[]", options.rounds)
         title = f"{time.monotonic() - start:.0f} s, {system_load()}"
         crawl = options.crawl or str(folder / "crawl.warc.gz")
         if not options.crawl:
             write_crawl(Path(crawl), int(options.html * 1e6))
         chains = chain_rows(crawl, folder)
 
-    print_stages(stages, options.terabytes, options.nodes * options.cores, title)
+    print_stages(costs, options.terabytes, options.nodes * options.cores, title)
     steps = [
         (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values()))
         for row in chains
@@ -204,7 +283,7 @@ def main() -> None:
     print_table(
         ("CPU seconds", "MB of WARC files / CPU s", *chains[0]["cpu_s"]), steps, system_load()
     )
-    write_json(options.json, [*stages, *chains])
+    write_json(options.json, [*stage_rows(costs), *chains])
 
 
 if __name__ == "__main__":

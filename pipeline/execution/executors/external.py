@@ -191,8 +191,8 @@ def _run_units(path: Path, index: int, count: int) -> None:
 def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder: Path) -> None:
     """End this process without a driver; start it again in `folder` when another driver begins."""
     holder = Holder(output / HOLDER)
-    has_begun = driver is not None or (output / _FOLDER).is_dir()
-    patience = wait_s if driver is not None or not has_begun else _HANDOVER_S
+    published = output / _FOLDER
+    patience = _HANDOVER_S if driver is None and published.is_dir() else wait_s
     seen_at = time.monotonic()
 
     with suppress(FileNotFoundError):
@@ -204,7 +204,7 @@ def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder
                     f"{output}: the process of the pipeline has died. Start the pipeline again; "
                     f"this worker waits {wait_s:g} s for it"
                 )
-            elif has_begun:
+            elif published.is_dir():
                 _say(f"{output}: the pipeline has ended")
             else:
                 _say(
@@ -213,7 +213,7 @@ def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder
                 )
 
             if time.monotonic() - seen_at > patience:
-                os._exit(0 if has_begun else StorageError.exit_code)
+                os._exit(0 if published.is_dir() else StorageError.exit_code)
             time.sleep(_POLL_S)
 
     restart_program(folder)

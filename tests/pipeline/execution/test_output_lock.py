@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -131,3 +132,15 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(
         assert 980 + gone <= clock.now <= 1010 + gone
 
     assert waited == [1]
+
+
+def test_a_holder_is_renewed_until_it_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(output_lock, "_RENEWAL_INTERVAL_S", 0.001)
+    holder = tmp_path / ".holder"
+    deadline = time.monotonic() + 60
+    with hold_output(tmp_path, lambda: None):
+        os.utime(holder, (1, 1))
+        while holder.stat().st_mtime < 2:
+            assert time.monotonic() < deadline
+
+    assert not holder.exists()

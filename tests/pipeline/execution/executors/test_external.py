@@ -1,5 +1,6 @@
 """Workers that anything starts: shares, kills, and how they end."""
 
+import os
 import random
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from clozeline.errors import PartialFailureError, StorageError
+from clozeline.files import read_json
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.executors import Assignment, external, publish_work
@@ -49,6 +51,15 @@ class Ordered(Noting):
             shutil.rmtree(self.folder / "out/.work")
 
 
+class Accompanied(Ordered):
+    """Another worker is done with unit 4 when this one runs unit 6."""
+
+    def __call__(self, unit):
+        if unit == 6:
+            (self.folder / "4.done").touch()
+        super().__call__(unit)
+
+
 class Interrupted(Ordered):
     def __call__(self, unit):
         raise KeyboardInterrupt
@@ -77,15 +88,13 @@ def test_a_worker_runs_its_share_and_then_what_nobody_else_has(tmp_path, share, 
 
 
 def test_units_that_are_done_or_claimed_are_left_alone(tmp_path):
-    """The result of a unit may come between two looks: the other worker is done, its claim gone."""
-    path = published(tmp_path, Ordered(tmp_path))
+    path = published(tmp_path, Accompanied(tmp_path))
     (tmp_path / "2.done").touch()
     claim = output_lock.Holder(path.with_name("4"))
 
     assert claim.create()
     assert not output_lock.Holder(claim.path).create()
 
-    (tmp_path / "4.done").touch()
     external._run_units(path, 0, 1)
 
     assert (tmp_path / "order").read_text() == "0 1 3 5 6 "
@@ -120,6 +129,7 @@ class Clock:
 
     def sleep(self, seconds):
         self.now += seconds
+        assert self.now < 10_000
         self.then(self.now)
 
 
@@ -157,6 +167,97 @@ def test_a_claim_of_a_dead_process_of_this_machine_is_lost_at_once(tmp_path, mon
     external._wait(Assignment(step, range(7), 1), path.parent, lambda: None)
 
     assert clock.now < 2
+
+
+@pytest.mark.parametrize(("name", "is_taken"), [("7-a", True), ("77-a", False), ("8-a", False)])
+def test_work_of_another_driver_than_the_present_one_is_not_taken(
+    tmp_path, monkeypatch, name, is_taken
+):
+    """A driver that was killed leaves its work, and the next one may run another recipe."""
+
+    def stop(now):
+        raise KeyboardInterrupt
+
+    taken = []
+    path = tmp_path / "out/.work" / name / "tasks.pickle"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    (tmp_path / "out/.holder").write_text('{"pid": 7}')
+    monkeypatch.setattr(external, "_watch", lambda *_: None)
+    monkeypatch.setattr(external, "_run_units", lambda path, *_: taken.append(path))
+    monkeypatch.setattr(external, "time", Clock(stop))
+    with pytest.raises(KeyboardInterrupt):
+        external._work(external.WorkOptions(output=tmp_path / "out"))
+
+    assert taken == [path] * is_taken
+
+
+class Restarted(Exception):
+    pass
+
+
+def watch(output, monkeypatch, then=lambda now: None):
+    """Watch the driver of an output, without waiting; return what becomes of the worker, and
+    when."""
+
+    def restart(folder):
+        raise Restarted
+
+    def leave(code):
+        raise SystemExit(code)
+
+    clock = Clock(then)
+    monkeypatch.setattr(external, "time", clock)
+    monkeypatch.setattr(output_lock, "time", clock)
+    monkeypatch.setattr(external, "restart_program", restart)
+    monkeypatch.setattr("os._exit", leave)
+    driver = read_json(output / ".holder")
+    try:
+        external._watch(output, driver, 600, output)
+    except (Restarted, SystemExit) as end:
+        return getattr(end, "code", "restarted"), clock.now
+
+
+def test_a_worker_stays_as_long_as_its_driver_however_long_that_is(tmp_path, monkeypatch):
+    holder = output_lock.Holder(tmp_path / ".holder")
+    holder.create()
+
+    def renew(now):
+        if now % 20 == 0:
+            os.utime(holder.path, (now, now))
+        if now == 5000:
+            holder.path.unlink()
+
+    assert watch(tmp_path, monkeypatch, renew) == ("restarted", 5000)
+
+
+def test_a_worker_waits_for_the_restart_of_a_driver_that_died_elsewhere(tmp_path, monkeypatch):
+    elsewhere = '{"host": "elsewhere", "pid": 1, "start": 1.0}'
+    (tmp_path / ".holder").write_text(elsewhere)
+
+    def restart(now):
+        if now == 300:
+            (tmp_path / ".holder").write_text(elsewhere.replace("1.0", "2.0"))
+
+    assert watch(tmp_path, monkeypatch, restart) == ("restarted", 300)
+
+    code, now = watch(tmp_path, monkeypatch)
+
+    assert code == 74, "nothing was published"
+    assert 780 <= now <= 782
+
+
+def test_a_worker_without_a_driver_ends_at_once_only_if_a_run_has_ended(tmp_path, monkeypatch):
+    code, now = watch(tmp_path, monkeypatch)
+
+    assert code == 74
+    assert 600 <= now <= 601
+
+    (tmp_path / ".work").mkdir()
+    code, now = watch(tmp_path, monkeypatch)
+
+    assert code == 0
+    assert now < 5
 
 
 @pytest.mark.parametrize("word", ["task=3", "task=4/3", "task=0/0", "task=-1/2", "workers=0"])
@@ -289,14 +390,14 @@ def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path,
 
 def test_modules_in_the_folder_of_the_pipeline_work_in_workers_elsewhere(tmp_path):
     """Also a relative output: a worker may be started in any folder."""
-    (tmp_path / "there").mkdir()
+    (tmp_path / "there/deep").mkdir(parents=True)
     shutil.copytree(ROOT / "docs/mylab/mylab", tmp_path / "here/mylab")
     filters = "clean.filters=[{name: mylab.algorithms:Shouting, share: 0.3}]"
     words = ["clean", f"input={write_corpus(tmp_path / 'in', 9)}", "clean.language=null", filters]
     command = [str(COMMANDS / "clozeline"), *words]
     local = start(*command, "output=local", folder=tmp_path / "here")
     driver = start(*command, "output=out", "executor.name=external", folder=tmp_path / "here")
-    worker = start_worker("../here/out", folder=tmp_path / "there")
+    worker = start_worker("../../here/out", folder=tmp_path / "there/deep")
 
     assert [end(process)[0] for process in (local, driver, worker)] == [0, 0, 0]
     assert results(tmp_path / "here/out", "clean") == results(tmp_path / "here/local", "clean")
