@@ -9,10 +9,10 @@ import yaml
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stages import UnitRunner, stage_of
+from clozeline.pipeline.execution.stages import UnitKey, UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
-from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.ingest.documents.files import documents_name, write_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from tests.pipeline.miniature import text
@@ -82,9 +82,7 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
     Objectives are those of the recipe that exist, or the labeled ones alone.
     """
     plan_file = output / "clean" / "plan.json"
-    part = output / "clean" / "documents" / "000000.arrow"
-    part.parent.mkdir(parents=True)
-    write_documents(part, documents(count))
+    (output / "clean" / "documents").mkdir(parents=True)
     unit = {
         "unit": 0,
         "source": "crawl/page.warc.gz",
@@ -100,9 +98,8 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
                 {
                     "format": 1,
                     "shards": shards,
-                    "inputs": [],
+                    "inputs": [{"source": unit["source"], "bytes": 1}],
                     "units": [unit],
-                    "states": {},
                 }
             )
         )
@@ -123,10 +120,14 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
 
     for name in ("train_tokenizer", "encode", "group", "corrupt"):
         stage = stage_of(recipe, name)
+        (part,) = stage.plan.names
+        write_documents(output / "clean" / documents_name(part), documents(count))
         for work in stage.passes():
-            for number in range(work.units):
-                UnitRunner(stage, work, "test")(number)
-                record = UnitRecord.load(stage.folder, work.name, number)
+            names = [work.unit_name(number) for number in range(work.units)]
+            keys = {number: UnitKey(unit, "", "", {}) for number, unit in enumerate(names)}
+            for number, unit in enumerate(names):
+                UnitRunner(stage, work, keys)(number)
+                record = UnitRecord.read(UnitRecord.path(stage.folder, work.name, unit))
                 assert record.status == "ok", record.error + record.trace
 
     return output
