@@ -28,6 +28,7 @@ from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.exact import ExactHashes
 from clozeline.pipeline.dedup.near import MinHash, NearSignatures
 from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
@@ -66,12 +67,15 @@ def documents(megabytes: float) -> list[Document]:
 def passes(source: Path) -> list[Callable[[str], None]]:
     """Return the passes of the stage over one part, in the order of the cases."""
 
+    def parts(folder: str) -> Parts:
+        return Parts(DocumentParts(source, ("000000",)), Path(folder), 1)
+
     def exact(folder: str) -> None:
-        ExactHashes(1, Parts(source, Path(folder), 1, 1), "text").run(0, Output(Path(folder)))
+        ExactHashes(1, parts(folder), "text").run(0, Output(Path(folder)))
 
     def near(folder: str) -> None:
-        parts = Parts(source, Path(folder), 1, 1)
-        NearSignatures(1, parts, NearConfig(), after_exact=False).run(0, Output(Path(folder)))
+        work = NearSignatures(1, parts(folder), NearConfig(), after_exact=False)
+        work.run(0, Output(Path(folder)))
 
     return [exact, near]
 

@@ -89,12 +89,17 @@ class DedupConfig:
     """lines that many of the remaining documents share"""
     spans: SpansConfig | None = None
     """spans of sentences that occur again in the remaining text"""
-    against: Annotated[Path | None, HOME_EXPANDED] = None
-    """another finished output: documents that equal or resemble one of its documents are removed
-    from this run, never from the other output; `exact` and `near` compare with it"""
+    against: Annotated[Path | list[Path] | None, HOME_EXPANDED] = None
+    """another finished output, or several: documents that equal or resemble one of their documents
+    are removed from this run, never from another output; `exact` and `near` compare with them"""
+
+    @property
+    def others(self) -> list[Path]:
+        """Other outputs."""
+        return self.against if isinstance(self.against, list) else [*filter(None, [self.against])]
 
     def __post_init__(self) -> None:
-        if self.against is not None and self.exact is None and self.near is None:
+        if self.others and self.exact is None and self.near is None:
             raise ValueError("against: set exact or near, which compare with it; both are null")
         if not any((self.exact, self.near, self.lines, self.spans)):
             raise ValueError("all types are null: remove the key `dedup` from the recipe instead")

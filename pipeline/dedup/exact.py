@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
 from clozeline.arrays import Bool
 from clozeline.errors import IntegrityError
@@ -27,6 +28,7 @@ from clozeline.pipeline.dedup.parts import (
     find_group_starts,
     find_hash_bounds,
     find_number_bounds,
+    locate_made,
     pack_rows,
     read_numbered_rows,
     smallest_uids,
@@ -34,6 +36,7 @@ from clozeline.pipeline.dedup.parts import (
     write_clusters,
     write_rows,
 )
+from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
@@ -130,24 +133,33 @@ class ExactHashes(Pass[DedupCounts]):
     def unit_name(self, unit: int) -> str:
         return self.parts.names[unit]
 
+    @property
+    def _hash_options(self) -> Mapping[str, Any]:
+        return {"version": EXACT_VERSION + MATCH_VERSION, "key": self.key}
+
     def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": EXACT_VERSION + MATCH_VERSION,
-            "key": self.key,
-            "ranges": self.parts.ranges,
-            "is_kept": unit >= self.parts.local_parts,
-        }
+        is_kept = unit >= self.parts.local_parts
+        return {**self._hash_options, "ranges": self.parts.ranges, "is_kept": is_kept}
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         return {"documents": self.parts.digest(unit, known)}
 
     def run(self, unit: int, output: Output) -> DedupCounts:
+        made = self._read_made(unit)
         hashes = [uid_column([])]
         uids = [uid_column([])]
         priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
+        reused = 0
 
         for batch in read_batches(self.parts.find_documents(unit), _COLUMNS):
+            index, is_made = locate_made(made, batch)
+            if is_made.any():
+                hashes.append(made["hash"][index[is_made]])
+                uids.append(made["uid"][index[is_made]])
+                priority.append(self.parts.priorities(unit, batch)[is_made])
+                reused += int(is_made.sum())
+                batch = batch.filter(pa.array(~is_made))
             digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
@@ -166,8 +178,19 @@ class ExactHashes(Pass[DedupCounts]):
         shuffle = self.parts.shuffle("exact-hashes")
         write_rows(output, shuffle, self.unit_name(unit), rows, bounds)
         if unit >= self.parts.local_parts:
-            return {"other": {"hashed": len(rows)}}
+            return {"other": {"hashed": len(rows), "reused_hashes": reused}}
         return {"hashed": len(rows), "without_key": without_key}
+
+    def _read_made(self, part: int) -> NDArray[Any]:
+        """Return the rows that the other run of a part has kept, sorted by uid."""
+        dtype = np.dtype(list(_HASH_ROW))
+        other = self.parts.find_other(part)
+        if other is None or not other[0].has_made(other[1], self.name, self._hash_options):
+            return np.empty(0, dtype)
+        file = self.parts.shuffle("exact-hashes").file(other[0].documents.names[other[1]])
+        with PieceFile(other[0].dedup, file) as pieces:
+            rows = np.frombuffer(b"".join(map(pieces.piece, range(len(pieces)))), dtype)
+        return rows[np.argsort(rows["uid"])]
 
 
 @dataclass
@@ -226,7 +249,8 @@ class ExactSurvivors(Pass[DedupCounts]):
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[find_group_starts(copies)]
-            write_rows(output, self.parts.shuffle("exact-kept"), name, copies, [0, len(copies)])
+            bounds = find_hash_bounds(copies["uid"], self.parts.ranges)
+            write_rows(output, self.parts.shuffle("exact-kept"), name, copies, bounds)
 
         # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped[is_local[dropped]]]))

@@ -1,4 +1,4 @@
-"""Near deduplication: MinHash signatures per part, candidates per range of keys, then clusters.
+"""Near deduplication: MinHash signatures per part; `clusters` compares them.
 
 A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols
 count. Each of `bands * rows` hash functions keeps its minimum over the set. Two texts agree in a
@@ -9,6 +9,7 @@ band are candidates: P(J) = 1 - (1 - J**rows) ** bands, one half at J = 0.685 fo
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -16,31 +17,20 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from clozeline.arrays import Int64, UInt64
-from clozeline.errors import ConfigurationError
+from clozeline.arrays import Bool, UInt64
 from clozeline.native import minhash
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.parts import (
-    CLUSTER,
-    COPY,
-    DROP,
-    OTHER_PRIORITY,
     DedupCounts,
     Parts,
     Schema,
-    Uids,
-    choose_kept,
-    find_group_starts,
     find_hash_bounds,
-    find_number_bounds,
-    locate_keys,
+    locate_made,
     pack_rows,
-    read_numbered_rows,
-    smallest_uids,
     uid_column,
-    write_clusters,
     write_rows,
 )
+from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
@@ -56,18 +46,10 @@ from clozeline.seeding import mix
 
 NEAR_VERSION: Final = 3
 """Raised when a signature, or the rule that forms clusters, and so a decision, changes."""
-MOST_CANDIDATES: Final = 1 << 30
-"""Maximum number of band keys of candidates that one process holds in memory."""
 
 _SHINGLE_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
-_PAIR_BLOCK: Final = 1 << 16  # pairs of sketches compared at once
-_MOST_ROUNDS: Final = 32
-"""Maximum rounds of splitting components; documents that are still pending after them are kept,
-so that the time is linear."""
-_KEY_ROW: Final = (("key", "<u8"), ("row", "<u4"))
+KEY_ROW: Final = (("key", "<u8"), ("row", "<u4"))
 """Row of a band key: the key, and the row of its document in its part."""
-_CANDIDATE_ROW: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
-"""Row of a document in a group that shares a band key; `starts` marks the first row of a group."""
 
 
 class MinHash:
@@ -139,13 +121,46 @@ class MinHash:
         return keys.reshape(*signatures.shape[:-1], self.bands)
 
 
-def _document_schema(options: NearConfig) -> Schema:
+def document_schema(options: NearConfig) -> Schema:
     """Return the row type of a document; 16 bits of each minimum suffice to estimate similarity."""
     return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
 
 
 def _documents_file(part: str) -> str:
     return f"tmp/near-documents/{part}.rows"
+
+
+def read_sketches(folder: Path, part: str, config: NearConfig) -> NDArray[Any]:
+    """Return the documents of a part with their sketches, shape [documents]."""
+    file = find_file(folder, f"near-signatures/{part}", _documents_file(part))
+    return np.frombuffer(file.buffer(), np.dtype(list(document_schema(config))))
+
+
+def read_band_keys(folder: Path, file: str, is_chosen: Bool, bands: int) -> UInt64:
+    """Return the band keys of the chosen documents of a part, shape [chosen, bands]."""
+    with PieceFile(folder, file) as pieces:
+        raw = b"".join(map(pieces.piece, range(len(pieces))))
+    rows = np.frombuffer(raw, np.dtype(list(KEY_ROW)))
+    rows = rows[is_chosen[rows["row"]]]
+    keys: UInt64 = rows["key"][np.argsort(rows["row"], kind="stable")]
+    return keys.reshape(-1, bands)
+
+
+def write_signatures(
+    output: Output, parts: Parts, part: int, documents: NDArray[Any], keys: UInt64
+) -> None:
+    """Write the documents of a part, and send their band keys [documents, bands] to ranges."""
+    name = parts.names[part]
+    with output.file(_documents_file(name)) as path:
+        path.write_bytes(documents.tobytes())
+
+    # sorted by (key, row)
+    flat = keys.reshape(-1)
+    owners = np.repeat(np.arange(len(documents), dtype=np.uint32), keys.shape[1])
+    order = np.lexsort((owners, flat))
+    rows = pack_rows(KEY_ROW, {"key": flat[order], "row": owners[order]})
+    bounds = find_hash_bounds(rows["key"], parts.ranges)
+    write_rows(output, parts.shuffle("near-keys"), name, rows, bounds)
 
 
 @dataclass
@@ -161,14 +176,17 @@ class NearSignatures(Pass[DedupCounts]):
     def unit_name(self, unit: int) -> str:
         return self.parts.names[unit]
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        options = self.config
+    @property
+    def _signature_options(self) -> Mapping[str, Any]:
+        config = self.config
         return {
             "version": NEAR_VERSION + MATCH_VERSION,
-            "minhash": [options.ngram, options.bands, options.rows],
-            "ranges": self.parts.ranges,
-            "is_kept": unit >= self.parts.local_parts,
+            "minhash": [config.ngram, config.bands, config.rows],
         }
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        is_kept = unit >= self.parts.local_parts
+        return {**self._signature_options, "ranges": self.parts.ranges, "is_kept": is_kept}
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         documents = {"documents": self.parts.digest(unit, known)}
@@ -177,11 +195,13 @@ class NearSignatures(Pass[DedupCounts]):
         return {**documents, "exact drops": self.parts.digest_pieces("exact-drops", known, unit)}
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        options = self.config
-        schema = _document_schema(options)
-        minhash = MinHash(options.ngram, options.bands, options.rows)
-        keys = [np.empty((0, options.bands), np.uint64)]
-        documents = [np.empty(0, np.dtype(list(schema)))]
+        config = self.config
+        dtype = np.dtype(list(document_schema(config)))
+        minhash = MinHash(config.ngram, config.bands, config.rows)
+        made, made_keys = self._read_made(unit)
+        keys = [np.empty((0, config.bands), np.uint64)]
+        documents = [np.empty(0, dtype)]
+        reused = 0
         dropped = (
             self.parts.read_drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
         )
@@ -190,314 +210,51 @@ class NearSignatures(Pass[DedupCounts]):
             self.parts.find_documents(unit), ("uid", "text", "target_text", "n_chars")
         ):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
-            if not kept.any():
-                continue
             batch = batch.filter(pa.array(kept))
-            pairs = zip(
-                batch.column("text").to_pylist(),
-                batch.column("target_text").to_pylist(),
-                strict=True,
-            )
+            rows = np.empty(len(batch), dtype)
+            of_rows = np.empty((len(batch), config.bands), np.uint64)
+            rows["uid"] = uid_column(batch.column("uid").to_pylist())
+            rows["priority"] = self.parts.priorities(unit, batch)
 
-            texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
-            signatures = np.stack([minhash.signature(text) for text in texts])
-            keys.append(minhash.band_keys(signatures))
-            uids = uid_column(batch.column("uid").to_pylist())
-            priority = self.parts.priorities(unit, batch)
-            documents.append(
-                pack_rows(
-                    schema,
-                    {"uid": uids, "priority": priority, "sketch": signatures.astype(np.uint16)},
-                )
-            )
+            index, is_made = locate_made(made, batch)
+            rows["sketch"][is_made] = made["sketch"][index[is_made]]
+            of_rows[is_made] = made_keys[index[is_made]]
+            signatures = _sign(minhash, batch.filter(pa.array(~is_made)))
+            rows["sketch"][~is_made] = signatures.astype(np.uint16)
+            of_rows[~is_made] = minhash.band_keys(signatures)
+            documents.append(rows)
+            keys.append(of_rows)
+            reused += int(is_made.sum())
 
-        rows = np.concatenate(documents)
-        name = self.unit_name(unit)
-        with output.file(_documents_file(name)) as path:
-            path.write_bytes(rows.tobytes())
-
-        # band keys [documents * bands], sorted by (key, row)
-        flat = np.concatenate(keys).reshape(-1)
-        owners = np.repeat(np.arange(len(rows), dtype=np.uint32), options.bands)
-        order = np.lexsort((owners, flat))
-        columns: dict[str, NDArray[Any]] = {"key": flat[order], "row": owners[order]}
-        bounds = find_hash_bounds(columns["key"], self.parts.ranges)
-        write_rows(
-            output, self.parts.shuffle("near-keys"), name, pack_rows(_KEY_ROW, columns), bounds
-        )
-        counts: DedupCounts = {"near": {"keys": len(flat)}}
+        found = np.concatenate(documents)
+        write_signatures(output, self.parts, unit, found, np.concatenate(keys))
+        counts: DedupCounts = {"near": {"keys": len(found) * config.bands}}
         if unit >= self.parts.local_parts:
-            return counts | {"other": {"signatures": len(rows)}}
-        return counts | {"signatures": len(rows)}
+            return counts | {"other": {"signatures": len(found), "reused_signatures": reused}}
+        return counts | {"signatures": len(found)}
+
+    def _read_made(self, part: int) -> tuple[NDArray[Any], UInt64]:
+        """Return documents, sorted by uid, and keys that the other run of a part has kept."""
+        config = self.config
+        other = self.parts.find_other(part)
+        if other is None or not other[0].has_made(other[1], self.name, self._signature_options):
+            empty = np.empty(0, np.dtype(list(document_schema(config))))
+            return empty, np.empty((0, config.bands), np.uint64)
+
+        folder = other[0].dedup
+        name = other[0].documents.names[other[1]]
+        documents = read_sketches(folder, name, config)
+        file = self.parts.shuffle("near-keys").file(name)
+        keys = read_band_keys(folder, file, np.ones(len(documents), bool), config.bands)
+        order = np.argsort(documents["uid"])
+        return documents[order], keys[order]
 
 
-@dataclass
-class NearCandidates(Pass[DedupCounts]):
-    """Per range of band keys: send the documents that share a key, group by group."""
-
-    units: int
-    parts: Parts
-    name: str = "near-candidates"
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"signatures": self.parts.digest_files("near-keys", known)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        rows, part = read_numbered_rows(
-            self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY_ROW
-        )
-        order = np.argsort(rows["key"], kind="stable")
-        rows = rows[order]
-        starts = find_group_starts(rows["key"])
-        # a key that starts here, and whose next row starts another key, has one document
-        shared = ~(starts & np.append(starts[1:], True))
-        columns = {
-            "starts": starts[shared],
-            "part": part[order][shared],
-            "row": rows["row"][shared],
-        }
-
-        chosen = pack_rows(_CANDIDATE_ROW, columns)
-        shuffle = self.parts.shuffle("near-candidates")
-        write_rows(output, shuffle, self.unit_name(unit), chosen, [0, len(chosen)])
-        return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
-
-
-@dataclass
-class NearClusters(Pass[DedupCounts]):
-    """A single unit: join candidates to clusters, write them, and send drops to their parts.
-
-    All candidates are in memory at once: about 75 bytes each, and 330 per document.
-    """
-
-    parts: Parts
-    config: NearConfig
-    after_exact: bool
-    name: str = "near-clusters"
-    units: int = 1
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": NEAR_VERSION,
-            "verify": self.config.verify,
-            "ranges": self.parts.ranges,
-            "local_parts": self.parts.local_parts,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        pass_digest = known.pass_digest(self.parts.folder, "near-signatures")
-        digests = {
-            "signatures": pass_digest,
-            "candidates": self.parts.digest_files("near-candidates", known),
-        }
-        if self.after_exact:
-            digests["exact copies"] = self.parts.digest_files("exact-kept", known)
-        return digests
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        # nodes are documents (part << 32 | row), then indices into the sorted nodes
-        rows = self._read_candidates()
-        names = rows["part"].astype(np.uint64) << np.uint64(32) | rows["row"]
-        nodes, holders = np.unique(names, return_inverse=True)
-        del names
-        documents = self._read_documents(nodes)
-        uids = np.ascontiguousarray(documents["uid"])
-        priority = np.ascontiguousarray(documents["priority"])
-
-        groups = np.cumsum(rows["starts"], dtype=np.uint32)
-        kept, similarity = choose_representatives(
-            groups, holders, uids, priority, documents["sketch"], self.config.verify
-        )
-        dropped = np.flatnonzero(kept != np.arange(len(uids)))
-        members = np.flatnonzero(np.isin(kept, kept[dropped]))
-        self._write_clusters(output, members, kept, uids, similarity)
-
-        part = (nodes[dropped] >> np.uint64(32)).astype(np.uint32)
-        self._send_drops(
-            output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part
-        )
-        return {
-            "near": {
-                "compared": len(rows),
-                "members": len(nodes),
-                "clusters": len(members) - len(dropped),
-                "dropped": len(dropped),
-            }
-        }
-
-    def _read_candidates(self) -> NDArray[Any]:
-        shuffle = self.parts.shuffle("near-candidates")
-        dtype = np.dtype(list(_CANDIDATE_ROW))
-        pieces = list[bytes]()
-        size = 0
-
-        for _, piece in shuffle.read(self.parts.folder, 0):
-            pieces.append(piece)
-            size += len(piece) // dtype.itemsize
-            if size > MOST_CANDIDATES:
-                raise ConfigurationError(
-                    f"dedup.near: documents share more than {MOST_CANDIDATES:,} band keys, the "
-                    "most that one process can hold: raise near.rows, so that less similar "
-                    "documents share none, or clean the crawls one by one, each with "
-                    "dedup.against=EARLIER_OUTPUT"
-                )
-
-        return np.frombuffer(b"".join(pieces), dtype)
-
-    def _read_documents(self, nodes: UInt64) -> NDArray[Any]:
-        """Return the row of each node, from the files of the parts."""
-        dtype = np.dtype(list(_document_schema(self.config)))
-        documents = np.empty(len(nodes), dtype)
-        folder = self.parts.folder
-        bounds = find_number_bounds(nodes >> np.uint64(32), self.parts.units)
-        for part in np.flatnonzero(np.diff(bounds)).tolist():
-            name = self.parts.names[part]
-            file = find_file(folder, f"near-signatures/{name}", _documents_file(name))
-            inside = slice(bounds[part], bounds[part + 1])
-            documents[inside] = np.frombuffer(file.buffer(), dtype)[
-                nodes[inside] & np.uint64(0xFFFFFFFF)
-            ]
-        return documents
-
-    def _write_clusters(
-        self,
-        output: Output,
-        members: Int64,
-        kept: Int64,
-        uids: Uids,
-        similarity: NDArray[np.float32],
-    ) -> None:
-        names = uids[members][smallest_uids(kept[members], uids[members])]
-        order = np.argsort(names, kind="stable")
-        members = members[order]
-        names = names[order]
-        columns = {"cluster": names, "uid": uids[members], "kept": kept[members] == members}
-        rows = pack_rows(CLUSTER, columns | {"similarity": similarity[members]})
-        bounds = find_hash_bounds(names, self.parts.ranges)
-        for number in range(self.parts.ranges):
-            with output.file(f"clusters/near/{number:06d}.arrow") as path:
-                write_clusters(path, rows[bounds[number] : bounds[number + 1]])
-
-    def _send_drops(self, output: Output, drops: NDArray[Any], part: NDArray[np.uint32]) -> None:
-        """Send drops to their parts, and to parts with exact copies of a dropped document."""
-        if self.after_exact:
-            order = np.argsort(drops["uid"])
-            drops = drops[order]
-            part = part[order]
-            # copies of a dropped document, which exact dedup removed, name the document kept
-            # instead
-            more = [(drops, part)]
-            for _, piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
-                copies = np.frombuffer(piece, np.dtype(list(COPY)))
-                index, present = locate_keys(drops["uid"], copies["uid"])
-                more.append((drops[index[present]], copies["part"][present]))
-            drops, part = (np.concatenate(column) for column in zip(*more, strict=True))
-
-        order = np.lexsort((drops["uid"], part))
-        bounds = find_number_bounds(part[order], self.parts.units)
-        write_rows(output, self.parts.shuffle("near-drops"), "000000", drops[order], bounds)
-
-
-def choose_representatives(
-    groups: NDArray[Any],
-    nodes: Int64,
-    uids: Uids,
-    priority: Int64,
-    sketches: NDArray[np.uint16],
-    verify: float,
-) -> tuple[Int64, NDArray[np.float32]]:
-    """Return the kept row for each of n documents, and the similarity to that row.
-
-    The row of a kept document is itself. The result depends on the set of documents, not their
-    order.
-
-    The representative of a component is the document of highest priority (ties: smallest uid).
-    Members less similar to it than `verify` leave, form new components by the band keys they share,
-    and so on. This breaks chains: of A ~ B ~ C where A and C differ, C is not dropped for A. With
-    `verify` 0, no component is split.
-
-    `groups` [m] identify band keys, equal ones next to each other; `nodes` [m] are the rows with
-    each key, below n. Uids of 16 bytes [n], priorities [n] and sketches [n, functions] have a row
-    per document.
-    """
-    kept = np.arange(len(uids), dtype=np.int64)
-    similarity = np.ones(len(uids), dtype=np.float32)
-
-    for _ in range(_MOST_ROUNDS):
-        # components of the pending documents, and the representative of each
-        left, right = star_edges(groups, nodes)
-        if not len(left):
-            break
-
-        pending = np.zeros(len(uids), dtype=bool)
-        pending[left] = pending[right] = True
-        active = np.flatnonzero(pending)
-        numbers = np.cumsum(pending) - 1
-        labels = find_components(len(active), numbers[left], numbers[right])
-        representatives = active[choose_kept(labels, priority[active], uids[active])]
-
-        # a document of the other output always stays: it waits until it is a representative itself
-        stays = (priority[active] == OTHER_PRIORITY) & (representatives != active)
-        # members close enough to their representative are decided; the others stay pending
-        similarities = estimate_similarities(sketches, active, representatives)
-        close = ~stays & (similarities >= verify)
-        kept[active[close]] = representatives[close]
-        similarity[active[close]] = similarities[close]
-        pending[active[close]] = False
-        groups = groups[pending[nodes]]
-        nodes = nodes[pending[nodes]]
-
-    return kept, similarity
-
-
-def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]:
-    """Return edges from the first node of each group to the others: k - 1 edges for k members.
-
-    groups [7, 7, 7, 9], nodes [3, 1, 5, 4] -> left [3, 3], right [1, 5]
-    """
-    starts = find_group_starts(groups)
-    centers = nodes[starts][np.cumsum(starts) - 1]
-    others = centers != nodes
-    return centers[others], nodes[others]
-
-
-def find_components(count: int, left: Int64, right: Int64) -> Int64:
-    """Return the smallest node that each of `count` nodes can reach, shape [count].
-
-    Each round attaches the larger root of every edge to the smallest neighboring root, then follows
-    pointers to the roots. Edges inside a component are dropped, so later rounds are cheaper.
-
-    count 5, edges 3-1, 1-4 -> [0, 1, 2, 1, 1]
-    """
-    labels = np.arange(count, dtype=np.int64)
-
-    while True:
-        roots_left = labels[left]
-        roots_right = labels[right]
-        is_separate = roots_left != roots_right
-        if not is_separate.any():
-            return labels
-        left = roots_left[is_separate]
-        right = roots_right[is_separate]
-        np.minimum.at(labels, np.maximum(left, right), np.minimum(left, right))
-        while not np.array_equal(jumped := labels[labels], labels):
-            labels = jumped
-
-
-def estimate_similarities(
-    sketches: NDArray[np.uint16], left: Int64, right: Int64
-) -> NDArray[np.float32]:
-    """Return the estimated Jaccard similarity of pairs of rows of sketches [n, functions].
-
-    The standard error is below 0.05; low bits are enough (b-bit MinHash, arXiv 0910.3349).
-    """
-    similarity = np.empty(len(left), np.float32)
-    for start in range(0, len(left), _PAIR_BLOCK):
-        pairs = slice(start, start + _PAIR_BLOCK)
-        similarity[pairs] = np.mean(
-            sketches[left[pairs]] == sketches[right[pairs]], axis=1, dtype=np.float32
-        )
-    return similarity
+def _sign(minhash: MinHash, batch: pa.RecordBatch) -> UInt64:
+    """Return the signatures of documents, shape [documents, bands * rows]."""
+    pairs = zip(
+        batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True
+    )
+    texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
+    signatures = [minhash.signature(text) for text in texts]
+    return np.array(signatures, np.uint64).reshape(-1, minhash.bands * minhash.rows)

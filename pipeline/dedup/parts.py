@@ -1,6 +1,6 @@
 """Parts, rows and counts that the passes of `dedup` share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,21 +12,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.plan import read_plan
+from clozeline.pipeline.dedup.against import OtherOutput
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts, RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import document_stages
 from clozeline.pipeline.execution.unit_record import (
-    RECORDS,
     KnownRecords,
     Output,
-    records,
     require_equal,
 )
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.recorded_file import RecordedFile
 
+BATCH_BYTES: Final = 1 << 26
+"""Rows that are read at once where a destination may have more than fit into memory."""
 Schema: TypeAlias = Sequence[tuple[str, str]]
 """Names and numpy types of the fields of rows."""
 Uids: TypeAlias = NDArray[np.bytes_]
@@ -68,6 +66,23 @@ def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) 
     """Return the rows of a destination, in the order of the sources."""
     pieces = [piece for _, piece in shuffle.read(folder, destination)]
     return np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
+
+
+def read_in_batches(
+    folder: Path, shuffle: Shuffle, destination: int, schema: Schema
+) -> Iterator[NDArray[Any]]:
+    """Yield the rows of a destination in batches of about 64 MiB, at least one."""
+    pieces = list[bytes]()
+    size = 0
+
+    for _, piece in shuffle.read(folder, destination):
+        pieces.append(piece)
+        size += len(piece)
+        if size >= BATCH_BYTES:
+            yield np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
+            pieces.clear()
+            size = 0
+    yield np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
 
 
 def read_numbered_rows(
@@ -112,6 +127,18 @@ def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
     return index, keys[index] == queries
 
 
+def locate_made(made: NDArray[Any], batch: pa.RecordBatch) -> tuple[Int64, Bool]:
+    """Return for each document its index in earlier rows of its part, and whether it is there.
+
+    The rows are sorted by uid; their priority is the length of the text that was read. A text that
+    was edited since is shorter.
+    """
+    index, is_made = locate_keys(made["uid"], uid_column(batch.column("uid").to_pylist()))
+    lengths = np.asarray(batch.column("n_chars"))
+    is_made[is_made] = made["priority"][index[is_made]] == lengths[is_made]
+    return index, is_made
+
+
 def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
     """Return for each row which row of its group is kept, shape [n].
 
@@ -153,20 +180,30 @@ CLUSTER_SCHEMA: Final = row_schema(
 cluster, `similarity` the estimated Jaccard similarity to the kept document. Every cluster has two
 or more members."""
 
-_Side = Literal["parts", "local", "ranges", "one"]
+_Side = Literal["parts", "local", "ranges"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     # rows of documents, to ranges of their hash
     "exact-hashes": ("parts", "ranges", "exact-hashes"),
     # exact copies, to their parts
     "exact-drops": ("ranges", "parts", "exact-survivors"),
-    # kept by exact dedup, to the unit that forms clusters of near-duplicates
-    "exact-kept": ("ranges", "one", "exact-survivors"),
+    # kept by exact dedup, to ranges of their uid
+    "exact-kept": ("ranges", "ranges", "exact-survivors"),
     # band keys, to ranges of the key
     "near-keys": ("parts", "ranges", "near-signatures"),
-    # documents that share a band key, to the unit that forms clusters
-    "near-candidates": ("ranges", "one", "near-candidates"),
+    # documents that share a key, to ranges of their node
+    "near-edges": ("ranges", "ranges", "near-candidates"),
+    # components of documents, to their parts
+    "near-labels": ("ranges", "parts", "near-labels"),
+    # documents, to the range of their component
+    "near-members": ("parts", "ranges", "near-members"),
+    # band keys of pending documents, to ranges of the key
+    "near-left": ("ranges", "ranges", "near-resolve"),
+    # members of clusters, to the range of the smallest uid of their cluster
+    "near-clusters": ("ranges", "ranges", "near-resolve"),
+    # near copies, to the range of their uid
+    "near-dropped": ("ranges", "ranges", "near-resolve"),
     # near copies, to the parts that name them
-    "near-drops": ("one", "parts", "near-clusters"),
+    "near-drops": ("ranges", "parts", "near-clusters"),
     # hashes of lines, to their ranges
     "lines-hashes": ("local", "ranges", "lines-hashes"),
     # lines to remove, to their parts
@@ -185,10 +222,13 @@ class DuplicateCounts(TypedDict, total=False):
     keys: int  # band keys of all signatures
     compared_keys: int  # the same, counted where they are compared
     candidates: int  # band keys that two or more documents share, counted per document
+    unsettled: int  # nodes with a smaller neighbor and a further one, over all rounds of stars
     members: int  # documents that share a band key with another document
+    labeled: int  # the same, once for each time that their component is found
+    undecided: int  # of them, how often they were left of a component too large for one process
     compared: int
-    """exact dedup: documents with a key; near dedup: candidates, counted where clusters are
-    formed"""
+    """exact dedup: documents with a key; near dedup: labeled documents, counted where clusters
+    are formed"""
     clusters: int
     dropped: int
 
@@ -219,43 +259,6 @@ class DedupCounts(RewriteCounts, total=False):
     edits: dict[str, int]  # characters removed from them, by type
 
 
-@dataclass(frozen=True, slots=True)
-class OtherOutput:
-    """The final documents of another finished output, whose copies dedup removes from this run."""
-
-    documents: DocumentParts
-
-    @staticmethod
-    def open(path: Path) -> "OtherOutput":
-        """Return the final documents of an output.
-
-        Raises:
-            ConfigurationError: there are none, or their stage is incomplete.
-        """
-        written = (path / name for name in reversed(document_stages()))
-        folder = next((folder for folder in written if (folder / RECORDS).is_dir()), None)
-        if folder is None:
-            raise ConfigurationError(
-                f"dedup.against: {path}: expected the output of a run with documents, found none: "
-                "correct the path"
-            )
-
-        try:
-            plan = read_plan(path / "clean" / "plan.json")
-            units = 1 + max((int(each["unit"]) for each in plan["units"]), default=-1)
-        except (OSError, ValueError, KeyError, TypeError):
-            units = 0
-
-        finished = [record.unit for record in records(folder, "main")]
-        if len(finished) != units:
-            raise ConfigurationError(
-                f"dedup.against: {folder}: expected {units:,} finished units, got "
-                f"{len(finished):,}: finish that run first"
-            )
-
-        return OtherOutput(DocumentParts(folder, tuple(finished)))
-
-
 @dataclass(frozen=True)
 class Parts:
     """The documents that dedup reads, by part, and the files between its passes."""
@@ -263,8 +266,8 @@ class Parts:
     documents: DocumentParts  # of the previous stage
     folder: Path  # of dedup
     ranges: int  # number of hash ranges
-    other: OtherOutput | None = None
-    """its parts follow those of this run, for exact and near dedup"""
+    others: tuple[OtherOutput, ...] = ()
+    """their parts follow those of this run, for exact and near dedup"""
 
     @property
     def local_parts(self) -> int:
@@ -273,25 +276,38 @@ class Parts:
 
     @property
     def units(self) -> int:
-        """Number of parts, including those of the other output."""
+        """Number of parts, including those of other outputs."""
         return len(self.names)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the parts, in files and records."""
-        others = () if self.other is None else self.other.documents.names
-        return (*self.documents.names, *(f"against-{name}" for name in others))
+        return (
+            *self.documents.names,
+            *(name for each in self.others for name in each.part_names()),
+        )
+
+    def find_other(self, part: int) -> tuple[OtherOutput, int] | None:
+        """Return the other output of a part, and its number there; None for a part of this run."""
+        part -= self.local_parts
+        for other in self.others if part >= 0 else ():
+            if part < len(other.documents):
+                return other, part
+            part -= len(other.documents)
+        return None
+
+    def _locate(self, part: int) -> tuple[DocumentParts, int]:
+        other = self.find_other(part)
+        return (self.documents, part) if other is None else (other[0].documents, other[1])
 
     def find_documents(self, part: int) -> RecordedFile:
-        if part >= self.local_parts and self.other is not None:
-            return self.other.documents.file(part - self.local_parts)
-        return self.documents.file(part)
+        documents, number = self._locate(part)
+        return documents.file(number)
 
     def digest(self, part: int, known: KnownRecords) -> str:
         """Return the digest of the documents of a part."""
-        if part >= self.local_parts and self.other is not None:
-            return self.other.documents.digest(part - self.local_parts, known)
-        return self.documents.digest(part, known)
+        documents, number = self._locate(part)
+        return documents.digest(number, known)
 
     def priorities(self, part: int, batch: pa.RecordBatch) -> Int64:
         """Return the priority of each document of a part, shape [n]; the highest copy is kept."""
@@ -299,20 +315,25 @@ class Parts:
             return np.full(len(batch), OTHER_PRIORITY, np.int64)
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
-    def shuffle(self, name: str) -> Shuffle:
-        """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
+    def shuffle(self, name: str, number: int | None = None) -> Shuffle:
+        """Return a shuffle of rows between passes; `SHUFFLES` lists all of them.
+
+        A pass that is repeated has a number, which ends its name and those of its shuffles.
+        """
         sides = {
             "parts": self.names,
             "local": self.documents.names,
             "ranges": tuple(f"{number:06d}" for number in range(self.ranges)),
-            "one": ("000000",),
         }
         source, destination, writer = SHUFFLES[name]
-        return Shuffle(name, sides[source], len(sides[destination]), writer)
+        end = "" if number is None else f"-{number:02d}"
+        return Shuffle(f"{name}{end}", sides[source], len(sides[destination]), f"{writer}{end}")
 
-    def digest_pieces(self, name: str, known: KnownRecords, destination: int) -> str:
+    def digest_pieces(
+        self, name: str, known: KnownRecords, destination: int, number: int | None = None
+    ) -> str:
         """Return a digest of the rows for a destination of a shuffle."""
-        return self.shuffle(name).digest(self.folder, known, destination)
+        return self.shuffle(name, number).digest(self.folder, known, destination)
 
     def digest_files(self, name: str, known: KnownRecords) -> str:
         """Return a digest of all rows of a shuffle, for units that name parts by their number."""
@@ -330,8 +351,11 @@ class Parts:
 
 
 def count_ranges(shards: int) -> int:
-    """Return the number of hash ranges: at most 256, but one per 16 shards in large plans."""
-    return min(shards, max(_MOST_RANGES, -(-shards // 16)))
+    """Return the number of hash ranges: at most 256, but one per 4 shards in large plans.
+
+    A range of 10 TB then holds 30 million band keys.
+    """
+    return min(shards, max(_MOST_RANGES, -(-shards // 4)))
 
 
 def write_clusters(path: Path, rows: NDArray[Any]) -> None:

@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from clozeline.errors import ConfigurationError, plural
+from clozeline.pipeline.dedup.against import OtherOutput
+from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
-from clozeline.pipeline.dedup.near import NearCandidates, NearClusters, NearSignatures
-from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
+from clozeline.pipeline.dedup.near import NearSignatures
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges
 from clozeline.pipeline.dedup.repeats import (
     LinePieces,
     PieceDrops,
@@ -62,7 +64,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             of_stage=True,
         ),
         # near duplicates: each document that exact dedup keeps has a signature, and all keys and
-        # candidates are compared
+        # members of components are compared
         Equation(
             ["documents_in"],
             [("exact", "dropped"), "signatures"],
@@ -73,7 +75,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             [("near", "keys")], [("near", "compared_keys")], counted=("near", "keys"), of_stage=True
         ),
         Equation(
-            [("near", "candidates")],
+            [("near", "labeled")],
             [("near", "compared")],
             counted=("near", "keys"),
             of_stage=True,
@@ -96,47 +98,48 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     )
 
     @cached_property
-    def _other(self) -> OtherOutput | None:
-        return None if self.config.against is None else OtherOutput.open(self.config.against)
+    def _others(self) -> tuple[OtherOutput, ...]:
+        return tuple(map(OtherOutput.open, self.config.others))
 
     def validate(self) -> Iterator[str]:
-        """Yield the faults of the other output."""
+        """Yield the faults of other outputs."""
         try:
-            if (
-                self._other is not None
-                and self._other.documents.folder.parent.resolve() == self.folder.parent.resolve()
-            ):
-                yield (
-                    f"dedup.against: {self.config.against}: this is the output of this recipe; "
-                    "name another output"
-                )
+            outputs = [other.output.resolve() for other in self._others]
         except ConfigurationError as error:
             yield str(error)
+            return
+
+        for path, output in zip(self.config.others, outputs, strict=True):
+            if output == self.folder.parent.resolve():
+                yield (
+                    f"dedup.against: {path}: this is the output of this recipe; name another output"
+                )
+            if outputs.count(output) > 1:
+                yield f"dedup.against: {path} is named twice: name each output once"
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self.documents, self.folder, count_ranges(self.plan.shards), self._other)
+        return Parts(self.documents, self.folder, count_ranges(self.plan.shards), self._others)
 
-    def passes(self) -> Sequence[Pass[DedupCounts]]:
+    def passes(self) -> Iterator[Pass[DedupCounts]]:
         parts = self._parts
         exact = self.config.exact
         near = self.config.near
-        bundles = {name: parts.shuffle(name).passes(parts.folder) for name in SHUFFLES}
-        passes: list[Pass[DedupCounts]] = []
+
+        def bundles(name: str) -> Sequence[Pass[DedupCounts]]:
+            return parts.shuffle(name).passes(parts.folder)
 
         if exact is not None:
-            passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
-            passes += [
-                ExactSurvivors(parts.ranges, parts, near is not None),
-                *bundles["exact-drops"],
-            ]
-            passes += bundles["exact-kept"] if near is not None else []
+            yield ExactHashes(parts.units, parts, exact.key)
+            yield from bundles("exact-hashes")
+            yield ExactSurvivors(parts.ranges, parts, near is not None)
+            yield from bundles("exact-drops")
+            yield from bundles("exact-kept") if near is not None else []
 
         if near is not None:
-            after_exact = exact is not None
-            passes += [NearSignatures(parts.units, parts, near, after_exact), *bundles["near-keys"]]
-            passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
-            passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
+            yield NearSignatures(parts.units, parts, near, exact is not None)
+            yield from bundles("near-keys")
+            yield from near_passes(parts, near, exact is not None)
 
         pieces = choose_pieces(self.config)
         removals = RemovalTypes(
@@ -149,13 +152,12 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         )
 
         for each in pieces:
-            passes += [
-                PieceHashes(each, removals.earlier_types(each)),
-                *bundles[f"{each.NAME}-hashes"],
-            ]
-            passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
+            yield PieceHashes(each, removals.earlier_types(each))
+            yield from bundles(f"{each.NAME}-hashes")
+            yield PieceDrops(parts, each)
+            yield from bundles(f"{each.NAME}-drops")
 
-        return [*passes, RemoveDuplicates(parts.local_parts, removals)]
+        yield RemoveDuplicates(parts.local_parts, removals)
 
     def _stored_forms(self) -> Mapping[str, NormalForm]:
         """Return the stored form that `clean` gave the texts, by source group."""

@@ -39,6 +39,7 @@ from clozeline.pipeline.execution.unit_record import (
     StageCounts,
     UnitRecord,
     add_counts,
+    options_path,
     unit_key,
 )
 from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
@@ -52,8 +53,6 @@ WORK_IS_DONE: Final = (
 """Message if the summary of finished work fails."""
 # Files of a stage's folder that no record lists.
 _UNRECORDED_FILES: Final = ("config.yaml", "plan.json", "report.json")
-_OPTIONS: Final = "options"
-"""Folder with the options of passes by their digests, in the folder of the records."""
 NEW: Final = "new"
 """Reason to run a unit that has no record."""
 _MOST_CHANGES: Final = 3
@@ -176,7 +175,7 @@ class StageRun(Generic[StageCounts]):
 
     def _explain_options(self, before: str, now: Mapping[str, Any]) -> str:
         """Return which options have changed."""
-        old = flatten(read_json(self._options_path(before)) or {})
+        old = flatten(read_json(options_path(self.stage.folder, before)) or {})
         new = flatten(dict(now))
         missing = object()
         names = [
@@ -186,9 +185,6 @@ class StageRun(Generic[StageCounts]):
         ]
         more = "" if len(names) <= _MOST_CHANGES else f" and {len(names) - _MOST_CHANGES} more"
         return f"{', '.join(names[:_MOST_CHANGES]) or 'options'}{more} changed"
-
-    def _options_path(self, digest: str) -> Path:
-        return self.stage.folder / RECORDS / _OPTIONS / f"{digest}.json"
 
     def preview(self) -> Iterator[PassState]:
         """Yield the passes as far as they are known, without running a unit.
@@ -245,7 +241,7 @@ class StageRun(Generic[StageCounts]):
             examined = self.examine(work)
             state = self._reuse_units(examined)
             for digest, options in state.options.items():
-                if not (path := self._options_path(digest)).exists():
+                if not (path := options_path(self.stage.folder, digest)).exists():
                     publish_json(path, options)
             for record in state.removed:
                 record.remove(folder)
@@ -323,7 +319,7 @@ class StageRun(Generic[StageCounts]):
         for record in self.iter_finished():
             listed |= {folder / relative for relative in record.outputs}
             listed.add(UnitRecord.path(folder, record.pass_name, record.unit))
-            listed.add(self._options_path(record.options))
+            listed.add(options_path(self.stage.folder, record.options))
 
         for path in folder.rglob("*"):
             if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():

@@ -198,6 +198,11 @@ class UnitRecord:
         return any(is_intermediate(name) and not (folder / name).exists() for name in self.outputs)
 
 
+def options_path(folder: Path, digest: str) -> Path:
+    """Return the file with the options of units, by their digest."""
+    return folder / RECORDS / "options" / f"{digest}.json"
+
+
 def is_intermediate(name: str) -> bool:
     """Return whether an output is read by later passes of its stage alone."""
     return name.startswith(f"{TEMPORARY}/")

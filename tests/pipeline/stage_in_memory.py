@@ -8,7 +8,7 @@ from typing import Any
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
-from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.ingest.documents.files import (
     documents_name,
     read_documents,
@@ -78,13 +78,25 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     stage = stage_of(validate(Recipe, keys, "test"), name)
     for part, documents in zip(stage.plan.names, parts, strict=True):
         write_documents(root / "clean" / documents_name(part), documents)
-    total = {}
-
-    for work in stage.passes():
-        for number in sorted(range(work.units), reverse=reverse):
-            counts = work.run(number, Output(stage.folder))
-            stage.check(counts, complete=False)
-            add_counts(total, counts)
-
+    total = run_passes(stage.folder, stage.passes(), reverse, check=stage.check)
     stage.check(total)
     return stage.folder, total
+
+
+def run_passes(folder, passes, reverse=False, note=None, check=None):
+    """Run all units of the passes in order, and return the sums of their counts."""
+    total = {}
+
+    for work in passes:
+        if note is not None:
+            note(work.name)
+        for number in sorted(range(work.units), reverse=reverse):
+            output = Output(folder)
+            counts = work.run(number, output)
+            if check is not None:
+                check(counts, complete=False)
+            unit = work.unit_name(number)
+            UnitRecord(work.name, unit, "", "", {}, "ok", counts, output.files).save(folder)
+            add_counts(total, counts)
+
+    return total

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.near import choose_representatives
 from clozeline.pipeline.dedup.parts import OTHER_PRIORITY
+from clozeline.pipeline.dedup.representatives import choose_representatives
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
@@ -113,6 +113,76 @@ def test_what_is_no_finished_other_output_is_refused(folder, tmp_path, capsys, n
         min((tmp_path / "old/dedup/records/main").glob("*.json")).unlink()
     assert main(words(tmp_path, "new", [*NEW.values()], f"against: {tmp_path / name}")) == 64
     assert message in capsys.readouterr().err
+
+
+def read_counts(output):
+    return json.loads((output / "dedup/report.json").read_text())["counts"]
+
+
+def published(output):
+    """Return the content of all that dedup publishes about documents."""
+    folders = [output / "dedup" / name for name in ("documents", "rejects", "clusters")]
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_copies_in_any_of_several_outputs_are_dropped_and_nothing_is_hashed_twice(folder, tmp_path):
+    """Whether a run has kept its signatures, or its options differ, changes no byte."""
+    again = [*OLD[20:], *(prose(200 + n) for n in range(8))]
+    assert main(words(tmp_path, "again", again, "lines: {max_documents: 3}")) == 0
+    shutil.copytree(folder / "old", tmp_path / "old")
+    texts = [*NEW.values(), *(f"{edited(prose(200 + n), 70)} longer" for n in range(5))]
+    against = f"against: [{tmp_path / 'old'}, {tmp_path / 'again'}]"
+
+    assert main(words(tmp_path, "new", texts, against)) == 0
+    assert sorted(left(tmp_path / "new")) == sorted(left(folder / "new"))
+
+    reused = read_counts(tmp_path / "new")["other"]
+    count = len(left(tmp_path / "old")) + len(left(tmp_path / "again"))
+    assert reused["hashed"] == reused["reused_hashes"] == count
+    # four texts are in both outputs
+    assert reused["signatures"] == reused["reused_signatures"] == count - 4
+
+    expected = published(tmp_path / "new")
+    shutil.rmtree(tmp_path / "new")
+    shutil.rmtree(tmp_path / "old/dedup/tmp")
+
+    assert main(words(tmp_path, "new", texts, against)) == 0
+    assert published(tmp_path / "new") == expected
+
+    reused = read_counts(tmp_path / "new")["other"]
+    assert 0 < reused["reused_signatures"] < reused["signatures"]
+    shutil.rmtree(tmp_path / "new")
+
+    options = f"{against}, near: {{ngram: 4}}, exact: {{key: match}}"
+    assert main(words(tmp_path, "new", texts, options)) == 0
+    reused = read_counts(tmp_path / "new")["other"]
+    assert reused["reused_hashes"] == reused["reused_signatures"] == 0
+
+
+def test_an_edited_text_of_another_output_is_hashed_again(tmp_path):
+    """Its signature, made before lines were removed, stands for another text."""
+    menu = "Home and contact and imprint"
+    texts = [f"{menu}\n{prose(n, 30)}" for n in range(6)] + [prose(n) for n in range(10, 16)]
+    assert main(words(tmp_path, "old", texts, "lines: {}")) == 0
+    assert menu not in "".join(left(tmp_path / "old"))
+
+    new = [prose(n, 30) for n in range(6)]
+    assert main(words(tmp_path, "new", new, f"against: {tmp_path / 'old'}")) != 0
+    counts = read_counts(tmp_path / "new")
+    assert counts["rejected"] == {"exact_duplicate": 6}
+    assert counts["other"]["reused_hashes"] == 6
+    assert counts["other"]["hashed"] == 12
+
+
+def test_an_output_named_twice_is_refused(folder, tmp_path, capsys):
+    both = f"against: [{folder / 'old'}, {folder / 'old'}/]"
+    assert main(words(tmp_path, "new", [*NEW.values()], both)) == 64
+    assert "named twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verify", [0.65, 0.0])

@@ -92,7 +92,7 @@ def test_nothing_to_do_is_a_configuration_error():
 
 
 @pytest.mark.parametrize(
-    ("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)]
+    ("shards", "ranges"), [(1, 1), (256, 256), (1024, 256), (1025, 257), (8192, 2048)]
 )
-def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
+def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_4_shards(shards, ranges):
     assert count_ranges(shards) == ranges

@@ -1,0 +1,208 @@
+"""Near-duplicates of many documents: time, bytes and memory of the passes that find clusters.
+
+    python -m benchmarks.near_dedup [--documents 1000000] [--json FILE]
+
+There are no texts: signatures are drawn, and the time to draw them does not count. A quarter of the
+documents belong to clusters, whose sizes follow a power law. A member keeps each minimum of its
+cluster with a probability between 0.77 and 1, so that a fifth of all documents share a band key.
+The other documents share none. Their rows are zeros, so that the file system stores holes for them.
+
+Units run one after another (`--workers` at a time), each in a process of its own. CPU seconds and
+the greatest memory are those of the processes, bytes those that they write.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from benchmarks.harness import parser, print_table, system_load, write_json
+
+import numpy as np
+
+from clozeline.pipeline.dedup.clusters import near_passes
+from clozeline.pipeline.dedup.config import NearConfig
+from clozeline.pipeline.dedup.near import MinHash, document_schema, write_signatures
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts
+from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import (
+    KnownRecords,
+    Output,
+    UnitRecord,
+    read_records,
+    total_counts,
+)
+from clozeline.seeding import mix
+
+_GENERATED = 1 << 15  # signatures drawn at once
+
+
+@dataclass
+class DrawnSignatures(Pass[DedupCounts]):
+    """Per part: draw signatures in place of `NearSignatures`."""
+
+    units: int
+    parts: Parts
+    config: NearConfig
+    documents: int
+    share: float
+    clusters: int
+    name: str = "near-signatures"
+
+    def options(self, unit: int) -> Mapping[str, Any]:
+        return {}
+
+    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+        return {}
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        size = len(range(unit, self.documents, self.units))
+        near = round(size * self.share)
+        width = self.config.bands * self.config.rows
+        minhash = MinHash(self.config.ngram, self.config.bands, self.config.rows)
+        rows = np.zeros(size, np.dtype(list(document_schema(self.config))))
+        keys = np.empty((size, self.config.bands), np.uint64)
+        draw = np.random.Generator(np.random.PCG64(unit))
+        rows["uid"][:near] = np.frombuffer(draw.bytes(16 * near), "S16")
+        rows["priority"][:near] = draw.integers(200, 20_000, near)
+        # small numbers of clusters are drawn most often
+        clusters = (self.clusters * draw.random(near) ** 3).astype(np.uint64)
+        functions = np.arange(width, dtype=np.uint64)
+
+        for start in range(0, near, _GENERATED):
+            some = clusters[start : start + _GENERATED, None]
+            signatures = mix(some * np.uint64(width) + functions)
+            similarity = draw.uniform(0.6, 1, (len(some), 1))
+            own = draw.integers(0, 2**64, signatures.shape, np.uint64)
+            # similarity s of both needs a share sqrt(s) of minima of the cluster in each
+            changes = draw.random(signatures.shape, np.float32) > np.sqrt(similarity)
+            signatures[changes] = own[changes]
+            block = slice(start, start + len(some))
+            rows["sketch"][block] = signatures.astype(np.uint16)
+            keys[block] = minhash.band_keys(signatures)
+
+        keys[near:] = draw.integers(0, 2**64, (size - near, self.config.bands), np.uint64)
+        write_signatures(output, self.parts, unit, rows, keys)
+        documents = next(name for name in output.files if name.endswith(".rows"))
+        subprocess.run(["fallocate", "--dig-holes", output.folder / documents], check=False)
+        return {"signatures": size, "near": {"keys": keys.size}}
+
+
+@dataclass
+class Figures:
+    """What the units of a pass cost."""
+
+    units: int = 0
+    cpu_s: float = 0.0
+    written: int = 0
+    peak: int = 0
+
+
+def run_pass(work: Pass[DedupCounts], folder: Path, workers: int) -> Figures:
+    """Run the units of a pass, each in a child."""
+    figures = Figures(work.units)
+    running = 0
+
+    def wait() -> None:
+        _, status, usage = os.wait4(-1, 0)
+        if status:
+            raise RuntimeError(f"a unit of {work.name} failed")
+        figures.cpu_s += usage.ru_utime + usage.ru_stime
+        figures.peak = max(figures.peak, usage.ru_maxrss << 10)
+
+    for unit in range(work.units):
+        if running == workers:
+            wait()
+            running -= 1
+        if not os.fork():
+            code = 1
+            try:
+                output = Output(folder)
+                counts = work.run(unit, output)
+                name = work.unit_name(unit)
+                UnitRecord(work.name, name, "", "", {}, "ok", counts, output.files).save(folder)
+                code = 0
+            finally:
+                os._exit(code)
+        running += 1
+
+    for _ in range(running):
+        wait()
+    for record in read_records(folder, work.name):
+        figures.written += sum(output["bytes"] for output in record.outputs.values())
+    return figures
+
+
+def main() -> int:
+    """Run the passes; the exit code is 1 if a process needs more than 3 GB."""
+    options = parser(
+        __doc__,
+        documents=(1_000_000, "documents"),
+        share=(0.25, "share of documents in clusters"),
+        clusters=(0, "clusters; default: one for each two of these documents"),
+        parts=(127, "parts"),
+        ranges=(64, "hash ranges"),
+        workers=(1, "units at a time"),
+        folder=(tempfile.gettempdir(), "where a folder of intermediate files is made"),
+    ).parse_args()
+    print(f"{options.documents:,} documents, {system_load()}")
+    near = NearConfig()
+    rows = []
+
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        names = tuple(f"{part:06d}" for part in range(options.parts))
+        parts = Parts(DocumentParts(folder, names), folder, options.ranges)
+        clusters = options.clusters or round(options.documents * options.share / 2)
+        drawn = DrawnSignatures(
+            options.parts, parts, near, options.documents, options.share, clusters
+        )
+        for work in (drawn, *parts.shuffle("near-keys").passes(folder)):
+            run_pass(work, folder, options.workers)
+
+        start = monotonic()
+        for work in near_passes(parts, near, after_exact=False):
+            figures = run_pass(work, folder, options.workers)
+            rows.append({"pass": work.name, **vars(figures)})
+            print(work.name, figures, f"{monotonic() - start:.0f} s", flush=True)
+        seconds = monotonic() - start
+        counts = [total_counts(folder, row["pass"]).get("near", {}) for row in rows]
+        total = defaultdict[str, int](int)
+        for each in counts:
+            for key, value in each.items():
+                total[key] += value
+
+    cells = [
+        (
+            row["pass"],
+            row["units"],
+            f"{row['cpu_s']:.1f}",
+            f"{row['written'] / 1e6:.1f}",
+            f"{row['peak'] / 1e6:.0f}",
+        )
+        for row in rows
+    ]
+    print_table(("pass", "units", "CPU s", "MB written", "peak MB"), cells)
+    peak = max(row["peak"] for row in rows)
+    summary = {
+        "documents": options.documents,
+        "wall_s": seconds,
+        "cpu_s": sum(row["cpu_s"] for row in rows),
+        "written": sum(row["written"] for row in rows),
+        "peak": peak,
+        **total,
+    }
+    for key, value in summary.items():
+        print(f"{key}: {value:,.1f}" if isinstance(value, float) else f"{key}: {value:,}")
+    write_json(options.json, {"summary": summary, "passes": rows})
+    return int(peak > 3e9)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
