@@ -5,10 +5,11 @@ and a quarter of it, so what a stage takes at any size is not taken for work of 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from clozeline.pipeline.dedup.parts import count_ranges
 from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
 
 
@@ -23,8 +24,7 @@ class Measurement(NamedTuple):
 class StageCost:
     """Cost of a stage: CPU seconds at any size, and for each megabyte that it reads.
 
-    `most_megabytes` is the most that it reads, in one unit. `held` is what one process held for the
-    sample, and `most_held` the amount at which the stage refuses.
+    `most_megabytes` is the most that it reads, in one unit.
     """
 
     name: str
@@ -32,19 +32,43 @@ class StageCost:
     fixed: float
     per_megabyte: float
     most_megabytes: float = math.inf
-    held: int = 0
-    most_held: float = math.inf
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a stage takes for a corpus; `hours` are of all cores, and None if it refuses."""
+    """What a stage takes for a corpus; `hours` are of all cores together."""
 
     name: str
     terabytes: float
-    cpu_hours: float | None
-    hours: float | None
-    reason: str = ""
+    cpu_hours: float
+    hours: float
+
+
+@dataclass(frozen=True)
+class NearEstimate:
+    """What the passes of near-dedup after the signatures take; `memory` is of the largest unit."""
+
+    documents: float
+    keys: float
+    ranges: int
+    written: float
+    star_passes: int
+    cpu_hours: float
+    memory: float
+
+
+# `python -m benchmarks.near_dedup --documents 100000000`, 64 ranges, 2026-11-28, two busy cores;
+# with 10 million documents, its largest unit had 144 MB instead of 1,017
+_NEAR_DOCUMENTS: Final = 1e8
+_NEAR_CPU_S: Final = 623.0
+_NEAR_WRITTEN: Final = 14.96e9
+_NEAR_STAR_PASSES: Final = 7
+_NEAR_KEYS: Final = 14
+"""bands of the default, each with a key of a document"""
+_BUNDLED_PIECES: Final = 8_192
+"""pieces of a shuffle from which on a pass bundles them"""
+_BASE_MEMORY: Final = 47e6
+_MEMORY_PER_KEY: Final = 44.4
 
 
 def fit_line(part: Measurement, whole: Measurement) -> tuple[float, float]:
@@ -97,23 +121,29 @@ def estimate(costs: Sequence[StageCost], terabytes: float, cores: int) -> list[E
 
 
 def _estimate_stage(cost: StageCost, factor: float, units: int, cores: int) -> Estimate:
-    held = cost.held * factor
     read = min(cost.sample.megabytes * factor, cost.most_megabytes)
-    if held > cost.most_held:
-        reason = f"refused: {held:.2g} rows in one process, at most {cost.most_held:.2g}"
-        return Estimate(cost.name, read / 1e6, None, None, reason)
     cpu_hours = (cost.fixed + cost.per_megabyte * read) / 3600
     units = 1 if math.isfinite(cost.most_megabytes) else units
     return Estimate(cost.name, read / 1e6, cpu_hours, cpu_hours * math.ceil(units / cores) / units)
 
 
-def add_estimates(estimates: Iterable[Estimate]) -> tuple[float | None, float | None]:
-    """Return the CPU hours and the hours of all stages; None if one refuses."""
-    cpu_hours = 0.0
-    hours = 0.0
-    for each in estimates:
-        if each.cpu_hours is None or each.hours is None:
-            return None, None
-        cpu_hours += each.cpu_hours
-        hours += each.hours
-    return cpu_hours, hours
+def estimate_near(documents: float, units: int) -> NearEstimate:
+    """Return what the clusters of that many documents take, if a fifth of them share a band key.
+
+    CPU time and bytes are proportional to the documents, memory to the keys of a hash range. Passes
+    of stars grow by one for each ten times as many documents, as they did from 10^6 to 10^8. Bytes
+    are those of the files between passes, without the signatures; bundles write them again.
+    """
+    factor = documents / _NEAR_DOCUMENTS
+    ranges = count_ranges(units)
+    keys = _NEAR_KEYS * documents
+    bundled = units * ranges >= _BUNDLED_PIECES
+    return NearEstimate(
+        documents,
+        keys,
+        ranges,
+        _NEAR_WRITTEN * factor * (1 + bundled),
+        _NEAR_STAR_PASSES + max(0, math.ceil(math.log10(factor))),
+        _NEAR_CPU_S * factor / 3600,
+        _BASE_MEMORY + _MEMORY_PER_KEY * keys / ranges,
+    )

@@ -15,7 +15,8 @@ members of a WARC, `train_tokenizer` its sample, and each other stage the text, 
 documents that the stage before it left.
 
 The last columns are arithmetic: a corpus of that many terabytes of files, of which each stage reads
-the share that it read here. A stage that would refuse the corpus has no hours.
+the share that it read here. A further table has the passes of near-dedup that find clusters, from a
+run of `benchmarks.near_dedup`.
 
 The chains read WARCs, the given crawl or generated pages, with each extractor. Their figure is MB
 of files, as they are stored, per CPU second, the start of every stage included.
@@ -34,14 +35,14 @@ from benchmarks.harness import cpu_seconds, figure, parser, print_table, system_
 from benchmarks.stage_costs import (
     Measurement,
     StageCost,
-    add_estimates,
+    count_units,
     estimate,
+    estimate_near,
     fit_costs,
     keep_fastest,
 )
 from benchmarks.texts import natural_texts, write_crawl
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.dedup.near import MOST_CANDIDATES
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.execution.stages import document_stages, stages_of
@@ -104,8 +105,12 @@ def measure(recipe: Path, words: Sequence[str]) -> dict[str, Measurement]:
     }
 
 
-def measure_costs(source: str, folder: Path, filters: str, rounds: int) -> list[StageCost]:
+def measure_costs(
+    source: str, folder: Path, filters: str, rounds: int
+) -> tuple[list[StageCost], float]:
     """Return the cost of each stage, from the sample and a quarter of its documents.
+
+    The second result is the number of documents that `clean` leaves of a megabyte of files.
 
     Both run in turns; the fastest time of each stage counts.
     """
@@ -135,9 +140,8 @@ def measure_costs(source: str, folder: Path, filters: str, rounds: int) -> list[
     costs["train_tokenizer"] = replace(
         costs["train_tokenizer"], most_megabytes=trained.SAMPLE_BYTES / 1e6
     )
-    near = total_counts(loaded.folder("dedup"), "near-candidates")["near"]
-    costs["dedup"] = replace(costs["dedup"], held=near["candidates"], most_held=MOST_CANDIDATES)
-    return list(costs.values())
+    deduped = total_counts(loaded.folder("dedup"), "main")["documents_in"]
+    return list(costs.values()), deduped / whole["clean"].megabytes
 
 
 _CHAIN = """
@@ -223,11 +227,13 @@ def print_stages(costs: Sequence[StageCost], terabytes: float, cores: int, title
         megabytes, seconds = cost.sample
         numbers = (f"{megabytes:.1f}", f"{seconds:.1f}", f"{cost.fixed:.1f}")
         speed = f"{1 / cost.per_megabyte:.2f}"
-        hours = (show(expected.cpu_hours), show(expected.hours))
+        hours = (f"{expected.cpu_hours:,.2f}", f"{expected.hours:,.2f}")
         cells.append((name, *numbers, speed, f"{expected.terabytes:.2g}", *hours))
 
-    totals = map(show, add_estimates(estimates))
-    cells.append(("all", *("",) * 5, *totals))
+    cpu_hours, hours = (
+        sum(getattr(each, name) for each in estimates) for name in ("cpu_hours", "hours")
+    )
+    cells.append(("all", *("",) * 5, f"{cpu_hours:,.2f}", f"{hours:,.2f}"))
     head = (
         "stage",
         "MB of text read",
@@ -239,13 +245,33 @@ def print_stages(costs: Sequence[StageCost], terabytes: float, cores: int, title
         f"hours, {cores:,} cores",
     )
     print_table(head, cells, title)
-    for expected in estimates:
-        if expected.reason:
-            print(f"{expected.name} is {expected.reason}")
 
 
-def show(hours: float | None) -> str:
-    return "refused" if hours is None else f"{hours:,.2f}"
+def print_near(terabytes: float, documents: float) -> None:
+    """Print what the clusters take, for a number of documents in a megabyte of files."""
+    near = estimate_near(documents * terabytes * 1e6, count_units(terabytes))
+    head = (
+        "documents",
+        "band keys",
+        "ranges",
+        "GB between passes",
+        "passes of stars",
+        "CPU hours",
+        "GB of memory, a unit",
+    )
+    cells = (
+        f"{near.documents:.2g}",
+        f"{near.keys:.2g}",
+        near.ranges,
+        f"{near.written / 1e9:,.1f}",
+        near.star_passes,
+        f"{near.cpu_hours:.2f}",
+        f"{near.memory / 1e9:.2f}",
+    )
+    title = (
+        f"clusters of near-duplicates, {terabytes:g} TB, if a fifth of the documents share a key"
+    )
+    print_table(head, [cells], title)
 
 
 def main() -> None:
@@ -268,7 +294,9 @@ def main() -> None:
         if not options.input:
             lines = (json.dumps({"text": text}) for text in natural_texts())
             Path(source).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        costs = measure_costs(source, folder, _FILTERS if options.input else "[]", options.rounds)
+        costs, documents = measure_costs(
+            source, folder, _FILTERS if options.input else "[]", options.rounds
+        )
         title = f"{time.monotonic() - start:.0f} s, {system_load()}"
         crawl = options.crawl or str(folder / "crawl.warc.gz")
         if not options.crawl:
@@ -276,6 +304,7 @@ def main() -> None:
         chains = chain_rows(crawl, folder)
 
     print_stages(costs, options.terabytes, options.nodes * options.cores, title)
+    print_near(options.terabytes, documents)
     steps = [
         (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values()))
         for row in chains

@@ -1,4 +1,4 @@
-"""The arithmetic from two samples to a cluster: lines, shares, whole units, refusals."""
+"""The arithmetic from two samples to a cluster: lines, shares, whole units, clusters."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from benchmarks.stage_costs import (
     Estimate,
     Measurement,
     StageCost,
-    add_estimates,
     count_units,
     estimate,
+    estimate_near,
     fit_costs,
     fit_line,
     keep_fastest,
@@ -77,15 +77,20 @@ def test_a_stage_with_a_limit_reads_no_more_and_has_one_unit():
     assert trained == Estimate("train_tokenizer", 0.01, 5000 / 3600, 5000 / 3600)
 
 
-def test_a_stage_that_refuses_has_no_hours_and_neither_has_the_sum():
-    first = StageCost("clean", Measurement(1, 1), 0, 1.0)
-    limited = StageCost("dedup", Measurement(1, 1), 0, 0.2, held=50, most_held=1e9)
-    fits = estimate([first, limited], 20, 2048)
-    assert add_estimates(fits)[0] == pytest.approx(1.2 * 20e6 / 3600)
-    _, refused = estimate([first, limited], 20.1, 2048)
-    assert (refused.cpu_hours, refused.hours) == (None, None)
-    assert refused.reason
-    assert add_estimates(estimate([first, limited], 20.1, 2048)) == (None, None)
+def test_clusters_of_ten_terabytes_fit_into_processes_of_three_gigabytes():
+    """40 times the measured run has 32 times its hash ranges, so 1.25 times its keys in each."""
+    near = estimate_near(4e9, 8192)
+    assert near.keys == pytest.approx(40 * 1.4e9)
+    assert near.ranges == 2048
+    assert near.cpu_hours == pytest.approx(40 * 623 / 3600)
+    assert near.written == pytest.approx(2 * 40 * 14.96e9)  # bundles write all of it again
+    assert near.memory == pytest.approx(1.25 * 1.017e9, rel=0.02)
+    assert near.star_passes == 9
+
+
+def test_few_files_need_no_bundles():
+    assert estimate_near(1e6, 64).written == pytest.approx(149.6e6)
+    assert estimate_near(1e6, 128).written == pytest.approx(2 * 149.6e6)
 
 
 def test_the_fastest_run_of_each_stage_counts():
