@@ -100,8 +100,15 @@ def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, fold
     fsspec.filesystem("memory").pipe_file(
         "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 7.", b"Document 8.")
     )
-    with pytest.raises(ConfigurationError, match="1 differ in name, size or content"):
-        load_plan(recipe_for(f"{bucket}/*", tmp_path / "remote", plan=PLAN))
+    changed = load_plan(recipe_for(f"{bucket}/*", tmp_path / "remote", plan=PLAN))
+
+    assert changed.changes == {"new": 0, "changed": 1, "removed": 0}
+
+    again = read(f"{bucket}/*", tmp_path / "remote")
+    (folder / "a.jsonl").write_bytes(fsspec.filesystem("memory").cat("/bucket/in/a.jsonl"))
+
+    assert again.documents != remote.documents
+    assert again.documents == read(f"{folder}/*", tmp_path / "local").documents
 
 
 def test_units_are_asked_for_once(tmp_path):

@@ -353,6 +353,7 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
 def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     """What a run finds done depends on all of them."""
     given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]
+    given.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
     given.append("tasks.reader={name: labeled, label: folder}")
     found = []
 
