@@ -29,7 +29,7 @@ from clozeline.pipeline.ingest.documents.copies import (
 )
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
 from clozeline.pipeline.shards import Manifest, open_shards
-from clozeline.pipeline.shards.layout import is_heldout, split_amount
+from clozeline.pipeline.shards.layout import SHARD_FILES, is_heldout, split_amount
 from clozeline.recorded_file import check_files
 
 TextType: TypeAlias = Literal["texts", "pairs"]
@@ -71,7 +71,7 @@ class CountTokens(Pass[BalanceCounts]):
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         return {
-            "documents": known.digest(self.tokens, "merge", f"{unit:06d}"),
+            "documents": known.digest(self.tokens, "merge", f"{unit:06d}", SHARD_FILES),
             "codes": known.digest(self.tokens, "codes", "000000"),
         }
 

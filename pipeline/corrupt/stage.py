@@ -304,10 +304,13 @@ class CorruptManifests(Pass[CorruptCounts]):
         found = [known.find(self.folder, self.shards.name, name) for name in names]
         label = self.sets[unit][0].set_label
         grouping, _ = self.shards.find_sources(label, known)
-        samples = f"{grouping}.{self.sets[unit][1]}"
+        split = self.sets[unit][1]
+        known.find(self.shards.samples, "manifest", f"{grouping}.{split}")
+        samples = Manifest.load(self.shards.samples / grouping / split)
+        described = [samples.digest, samples.languages, samples.tokenizer.model_dump()]
         return {
             "shards": config_digest([[record.digest(), record.counts] for record in found]),
-            "samples": known.digest(self.shards.samples, "manifest", samples),
+            "samples": config_digest(described),
         }
 
     def run(self, unit: int, output: Output) -> CorruptCounts:

@@ -15,6 +15,7 @@ import numpy as np
 import xxhash
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import config_digest
 from clozeline.pipeline.dedup.config import Within
 from clozeline.pipeline.dedup.parts import (
     PIECE_DROP,
@@ -32,6 +33,7 @@ from clozeline.pipeline.dedup.parts import (
     write_rows,
 )
 from clozeline.pipeline.execution.rewritten_documents import rewrite_part
+from clozeline.pipeline.execution.shuffle import NOTHING
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
@@ -307,21 +309,25 @@ class RemovalTypes:
     @property
     def options(self) -> Mapping[str, Any]:
         """Versions and options that determine which documents stay, as JSON data."""
-        return {
-            "version": REPEATS_VERSION,
-            "seed": self.seed,
-            "forms": dict(self.forms),
-            "pieces": [dict(each.options) for each in self.pieces],
-        }
+        return {"version": REPEATS_VERSION, "seed": self.seed}
 
     def reads(self, part: int, known: KnownRecords) -> Mapping[str, str]:
-        """Return digests of the documents of a part, and of what is removed from them."""
-        removed = [f"{each.NAME}-drops" for each in self.pieces]
-        removed += ["exact-drops"] * self.exact + ["near-drops"] * self.near
-        digests = {
-            name.replace("-", " "): self.parts.digest_pieces(name, known, part) for name in removed
-        }
-        return {"documents": self.parts.digest(part, known), **digests}
+        """Return digests of the documents of a part, and of what is removed from them.
+
+        A type that removes nothing from the part is left out, so its options do not matter.
+        """
+        removed = ["exact-drops"] * self.exact + ["near-drops"] * self.near
+        drops = {name: self.parts.digest_pieces(name, known, part) for name in removed}
+        for each in self.pieces:
+            name = f"{each.NAME}-drops"
+            drops[name] = self.parts.digest_pieces(name, known, part)
+            if drops[name] != NOTHING:
+                options = config_digest([dict(each.options), dict(self.forms)])
+                drops[f"{each.NAME} options"] = options
+
+        found = {name.replace("-", " "): digest for name, digest in drops.items()}
+        changed = {name: digest for name, digest in found.items() if digest != NOTHING}
+        return {"documents": self.parts.digest(part, known), **changed}
 
     def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
         """Return the types that are removed before these pieces are compared."""

@@ -33,6 +33,9 @@ _BUNDLES_VERSION: Final = 1
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
 _INDEX_END: Final = struct.Struct("<QQ")
 
+NOTHING: Final = f"{0:016x}"
+"""Digest of no pieces."""
+
 Bytes: TypeAlias = bytes | memoryview
 
 

@@ -42,7 +42,7 @@ from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.column_set import WORD_STARTS
-from clozeline.pipeline.shards.layout import Splits, split_amount
+from clozeline.pipeline.shards.layout import SHARD_FILES, Splits, split_amount
 from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -208,7 +208,9 @@ class GroupShards(Pass[GroupCounts]):
             shards = list(token_shards(made.shard, made.shards, self.splits.shards))
         elif self.balance is not None:
             factors = {"factors": known.digest(self.balance, "main", "000000")}
-        documents = [known.digest(self.tokens, "merge", f"{shard:06d}") for shard in shards]
+        documents = [
+            known.digest(self.tokens, "merge", f"{shard:06d}", SHARD_FILES) for shard in shards
+        ]
         return {
             "documents": config_digest(documents),
             "codes": known.digest(self.tokens, "codes", "000000"),

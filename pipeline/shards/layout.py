@@ -13,6 +13,8 @@ from clozeline.seeding import fraction as keyed_fraction
 from clozeline.seeding import order_key
 
 _BLOCK_ROW_CHOICES: Final = (1920, 960, 480, 240, 120, 60)  # choices of `auto`
+SHARD_FILES: Final = "shard-"
+"""Start of the names of shards, by which a set's other files are told from them."""
 _MOST_BLOCK_BYTES: Final = 4 << 20
 
 
@@ -32,7 +34,7 @@ def shard_of(uid: bytes, shards: int, seed: int) -> int:
 
 def shard_name(shard: int, shards: int, container: str) -> str:
     """Return the file name of a shard: `shard-00003-of-00128.arrow`."""
-    return f"shard-{shard:05d}-of-{shards:05d}.{container}"
+    return f"{SHARD_FILES}{shard:05d}-of-{shards:05d}.{container}"
 
 
 def auto_block_rows(row_bytes: float) -> int:
