@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = [
     path
     for path in sorted((ROOT / "configs").rglob("*.yaml"))
-    if path.parent.name not in ("models", "bases")
+    if path.parent.name not in ("models", "bases", "launch")
 ]
 RECIPES = [
     path

@@ -203,11 +203,10 @@ class GroupShards(Pass[GroupCounts]):
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         made = self.samples[unit]
         shards = [made.shard]
-        factors = {}
+        factors = self.read_factors(known)
         if made.split == "heldout":
             shards = list(token_shards(made.shard, made.shards, self.splits.shards))
-        elif self.balance is not None:
-            factors = {"factors": known.digest(self.balance, "main", "000000")}
+            factors = {}
         documents = [
             known.digest(self.tokens, "merge", f"{shard:06d}", SHARD_FILES) for shard in shards
         ]
@@ -217,6 +216,12 @@ class GroupShards(Pass[GroupCounts]):
             "tokenizer": digest_tokenizer(self.tokenizer, known),
             **factors,
         }
+
+    def read_factors(self, known: KnownRecords) -> Mapping[str, str]:
+        """Return the digest of the factors of `balance`, if there are any."""
+        if self.balance is None:
+            return {}
+        return {"factors": known.digest(self.balance, "main", "000000")}
 
     def run(self, unit: int, output: Output) -> GroupCounts:
         # it holds the hashes of all other files
@@ -339,8 +344,16 @@ class GroupManifests(Pass[GroupCounts]):
         found = [known.find(self.folder, self.shards.name, name) for name in names]
         return {
             "shards": config_digest([[record.digest(), record.counts] for record in found]),
-            "documents": known.digest(self.shards.tokens, "manifest", "000000"),
+            "documents": self._describe_tokens(known),
+            **self.shards.read_factors(known),
         }
+
+    def _describe_tokens(self, known: KnownRecords) -> str:
+        """Return a digest of what manifests of samples repeat of that of the tokens."""
+        known.find(self.shards.tokens, "manifest", "000000")
+        tokens = Manifest.load(self.shards.tokens)
+        parts = [tokens.name, tokens.digest, tokens.languages, tokens.tokenizer.model_dump()]
+        return config_digest(parts)
 
     def run(self, unit: int, output: Output) -> GroupCounts:
         """Write the manifest; raise ConfigurationError if the set is empty."""

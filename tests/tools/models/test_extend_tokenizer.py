@@ -238,7 +238,7 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
         document(2, empty, "zh"),
     ]
 
-    stage = write_parts(tmp_path / "clean", documents, 2)
+    stage = write_parts(tmp_path / "clean", documents, 2).folder
 
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(stage)]) == 0
 
