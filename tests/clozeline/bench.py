@@ -159,7 +159,12 @@ _SECTIONS = (
     (Path(__file__).parent / "command_lines.txt").read_text(encoding="utf-8").split("\n\n# ")[1:]
 )
 MADE, READERS, STARTERS = (section.splitlines()[1:] for section in _SECTIONS)
-COMMANDS = {name: command for group in commands().values() for name, command in group.items()}
+COMMANDS = {
+    name: command
+    for group in commands().values()
+    for name, command in group.items()
+    if name != "work"  # a worker ends its process, which is that of the tests here
+}
 STAGES = {
     COMMANDS[line.split()[0]].stage or "": line
     for line in READERS
