@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, verdict, write_json
 
-_NEED_MORE: Final = frozenset({"baby", "baby_scores", "compression", "gpu"})
+_NEED_MORE: Final = frozenset({"baby", "baby_scores", "compression", "gpu", "sentences"})
 """Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the
 commands."""
 _START: Final = 'if __name__ == "__main__":'

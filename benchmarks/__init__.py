@@ -1,0 +1,1 @@
+"""Speed and quality beside other libraries; a package, because a peer installs one of that name."""

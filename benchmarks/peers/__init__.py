@@ -1,0 +1,1 @@
+"""What runs in the environment of the peers."""
