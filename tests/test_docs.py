@@ -248,22 +248,33 @@ def test_rows_of_textbooks_are_commands_with_known_keys(topic, tmp_path, monkeyp
                 check_clozeline(words)
 
 
-def test_python_blocks_run_on_real_output(chain):
-    """docs/formats.md, block after block, as a reader would paste it, beside a folder
-    `data/site`."""
+def run_python_blocks(page, chain):
+    """Run a page of docs/, block after block, as a reader would paste it, next to a folder
+    `data/site`; return the lines that it prints."""
     program = "\n".join(
-        text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python"
+        text for language, text in blocks(ROOT / "docs" / page) if language == "python"
     )
     done = run_program(program, chain.output.parents[1])
 
     assert done.codes == [0], done.errors
 
-    lines = done.outputs[0].splitlines()
+    return done.outputs[0].splitlines()
+
+
+def test_python_blocks_read_shard_sets(chain):
+    lines = run_python_blocks("shard-sets.md", chain)
     examples, _, manifest, *_ = lines[0].split()
 
     assert examples == manifest != "0"
     assert "True True" in lines, "a block by its byte range"
     assert len(lines) >= 4
+
+
+def test_python_blocks_read_documents_and_positions(chain):
+    documents, tables, position = run_python_blocks("formats.md", chain)
+
+    assert "0" not in (documents.split()[0], tables.split()[0])
+    assert position.split()[0] == "24"
 
 
 def test_the_readme_shows_what_its_command_prints():

@@ -41,6 +41,20 @@ def test_links_and_paths_lead_to_files_and_headings(page):
         assert not [name for name in names if not (ROOT / name).exists()]
 
 
+def test_pages_that_code_and_configurations_name_exist():
+    folders = (*PACKAGES, "configs", "benchmarks")
+    files = [path for name in folders for path in (ROOT / name).rglob("*.*")]
+    sources = [path for path in files if path.suffix in (".py", ".yaml", ".cpp", ".h")]
+    named = {
+        page
+        for path in sources
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+
+    assert named
+    assert not [page for page in named if not (ROOT / page).is_file()]
+
+
 def test_a_document_becomes_a_gradient_within_12_files_and_2000_lines():
     """The first cell with code of the table in docs/how-it-works.md is a file, the next has the
     definitions to read."""

@@ -17,6 +17,7 @@ from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
 from docs.generate.page import GROUPS, write_pages
 from docs.generate.training import training_rows
+from tests.test_pages import imported_modules
 
 ROOT = Path(__file__).parents[2]
 NAMES = OBJECTIVES.available()
@@ -109,6 +110,26 @@ def test_every_page_is_in_the_navigation():
     assert sorted(listed) == sorted(
         [*pages, "start.md", "contributing.md", "changelog.md", "api.md"]
     )
+
+
+def names_of_the_page():
+    """Return the names that docs/python.md imports from Clozeline, and those of its first table."""
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    imported = [name for block in blocks for name in imported_modules(block)]
+    table = page.partition("| to | import |")[2].partition("\n\n")[0]
+    return {name for name in imported if name.startswith("clozeline")}, set(
+        re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)
+    )
+
+
+def test_the_reference_has_every_public_name_of_the_page():
+    imported, to_import = names_of_the_page()
+    reference = set(re.findall(r"^::: (\S+)$", write_reference(public_names()), re.MULTILINE))
+
+    assert len(to_import) >= 4
+    assert to_import <= {name.rpartition(".")[2] for name in imported}
+    assert imported <= reference
 
 
 def test_the_public_names_exist_and_have_docstrings():
