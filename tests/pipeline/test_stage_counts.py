@@ -35,8 +35,9 @@ ALONE = {
     "decontaminate": """entries.full entries.short entries.too_frequent suites.contaminated
         suites.documents suites.overlap_words suites.too_short suites.unreadable suites.words""",
     "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",
-    "encode": """characters sentences.found sentences.merged target_languages.de text_by_language.characters
-        text_by_language.words tokens_by_language.en tokens_by_language.und tokens_by_source.default
+    "encode": """characters one_sentence.documents one_sentence.tokens sentences.found sentences.merged
+        target_languages.de text_by_language.characters text_by_language.documents text_by_language.words
+        tokens_by_language.en tokens_by_language.und tokens_by_source.default
         tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
     "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",
     "group": """documents_dropped.empty samples separators sets.documents sets.empty sets.left_out

@@ -15,7 +15,7 @@ from clozeline.columns import STARTS, Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
-from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.registries import GROUPINGS, OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, RowBatch, Sample, SampleBatch
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
@@ -158,6 +158,12 @@ class Objective(ABC):
         self.vocabulary = vocabulary
         self.label = label or plugins.short_name(self.name)
         self.architecture: str = getattr(options, "architecture", self.architectures[0])
+
+    @property
+    def reads_sentences(self) -> bool:
+        """Return whether it learns from the sentences of a row, so that one is not enough."""
+        of_rows = GROUPINGS.load_class(self.grouping.name).least_sentences
+        return max(self.minimum.sentences, of_rows) > 1
 
     @property
     def content_length(self) -> int:

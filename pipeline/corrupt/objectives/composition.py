@@ -92,6 +92,10 @@ class Composition(DenoisingPair):
             self.layout = BatchLayout("right", "target_end")
             self._language_ids = self._find_language_ids()
 
+    @property
+    def reads_sentences(self) -> bool:
+        return any(part.reads_sentences for part in self.steps)
+
     def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
         properties: dict[str, NDArray[Any] | None] = {}
         for part in self.steps:

@@ -167,6 +167,10 @@ class Mixture(Objective):
 
         self.features = tuple(features.values())
 
+    @property
+    def reads_sentences(self) -> bool:
+        return any(part.reads_sentences for part in self.parts)
+
     def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
         properties: dict[str, NDArray[Any] | None] = {}
         for part in self.parts:

@@ -194,6 +194,8 @@ class Grouping(ABC):
     keeps_words: ClassVar[bool] = True
     """whether rows keep the word starts of documents; false if no objective reads words of such
     rows"""
+    least_sentences: ClassVar[int] = 1
+    """sentences that a row has at least"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 

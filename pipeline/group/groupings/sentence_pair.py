@@ -1,6 +1,6 @@
 """Sentence pair: windows of several sentences, each with a partner from another document."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class SentencePairGrouping(Grouping):
         ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (the only start that 5 tokens
         follow)
     """
+
+    least_sentences: ClassVar[int] = 2
 
     @config_class
     class Options(PartOptions):
@@ -100,7 +102,7 @@ class SentencePairGrouping(Grouping):
 
         # drop windows without a second sentence, or all of them if there is no other document
         lengths = np.diff(offsets)
-        required = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
+        required = MinimumRow(max(2, minimum.tokens), max(self.least_sentences, minimum.sentences))
         kept, dropped = required.filter(lengths, lengths, sentence_starts.lengths)
         uids = filled.fixed["document_uid"]
         if self.options.partner and kept.any() and (uids == uids[:1]).all():

@@ -20,3 +20,7 @@ class SentenceSplitter(ABC):
         White space between two sentences belongs to the first one, so the slices join to the text.
         An empty text has no sentence. `language` is an ISO 639 code, or `und` if unknown.
         """
+
+    def splits_phrases(self, language: str) -> bool:
+        """Return whether texts of a language are split into phrases, for lack of sentence marks."""
+        return False

@@ -44,3 +44,6 @@ class Phrases(SentenceSplitter):
             0,
             *(match.start() for match in self._phrase.finditer(text, 0, end) if match.start()),
         ]
+
+    def splits_phrases(self, language: str) -> bool:
+        return True

@@ -155,6 +155,11 @@ _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
 
 
+def _main_code(language: str) -> str:
+    """Return a language without its subtags."""
+    return language.partition("-")[0].partition("_")[0]
+
+
 class Regex(SentenceSplitter):
     """Splits after a mark that ends a sentence, and at every empty line.
 
@@ -187,7 +192,7 @@ class Regex(SentenceSplitter):
         """Return the character offset of each sentence; subtags of the language are ignored."""
         if not text:
             return []
-        language = language.partition("-")[0].partition("_")[0]
+        language = _main_code(language)
         if language in _WITHOUT_MARKS:
             return self._phrases.starts(text, language)
 
@@ -205,6 +210,9 @@ class Regex(SentenceSplitter):
                 starts.append(start)
 
         return starts
+
+    def splits_phrases(self, language: str) -> bool:
+        return _main_code(language) in _WITHOUT_MARKS
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: _Rules) -> bool:
         """Return whether marks at `match` end a sentence; the text continues at `start`."""

@@ -27,6 +27,11 @@ from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
+from clozeline.pipeline.tokenize.encode.sentence_notes import (
+    explain_phrases,
+    explain_unsplit,
+    find_unsplit,
+)
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.registry import component_types
@@ -190,20 +195,21 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def warning(self) -> str:
         files = (self.documents.folder / "documents").glob("*.arrow")
         size = sum(file.stat().st_size for file in files)
-        lines = [check_memory(self.recipe.executor, self.plan.shards, size), self._explain_words()]
+        lines = [check_memory(self.recipe.executor, self.plan.shards, size)]
+        if self.recipe.has("clean"):
+            documents = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
+            wanted = self._find_sentence_objectives()
+            lines.append(self._explain_words(documents))
+            lines.append(explain_phrases(documents, self.config.sentences.build(), wanted))
         return "\n".join(filter(None, lines))
 
-    def _explain_words(self) -> str:
+    def _explain_words(self, documents: Mapping[str, int]) -> str:
         """Return a warning about languages whose words no segmenter finds, else "".
 
         It concerns languages without spaces between words, if an objective masks words. Segmenters
-        for languages that no document has are reported, too.
+        for languages that no document has are reported, too. `documents` are counts by language.
         """
-        if not self.recipe.has("clean"):
-            return ""
-
         # segmenters for languages that no document has
-        documents = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
         if unused := sorted(self.config.words.keys() - documents.keys()):
             return (
                 f"words: encode.words names {', '.join(unused)}, but the languages of the "
@@ -242,11 +248,19 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         )
         return line + remedy if named else line
 
-    def _find_word_objectives(self) -> list[str]:
-        """Return the labels of objectives that read words."""
+    def _build_objectives(self) -> dict[str, Any]:
+        """Return the objectives of the recipe by label."""
         vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
-        return [entry.set_label for entry in entries if entry.build(vocabulary).reads_words]
+        return {entry.set_label: entry.build(vocabulary) for entry in entries}
+
+    def _find_word_objectives(self) -> list[str]:
+        """Return the labels of objectives that read words."""
+        return [label for label, made in self._build_objectives().items() if made.reads_words]
+
+    def _find_sentence_objectives(self) -> list[str]:
+        """Return the labels of objectives that need several sentences in a row."""
+        return [label for label, made in self._build_objectives().items() if made.reads_sentences]
 
     def row(self, counts: EncodeCounts) -> StageRow:
         out = f"{plural(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
@@ -259,7 +273,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         lacks = (
             f"no document has {', '.join(absent)} (encode.extra): do the records use these names?"
         )
-        notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
+        wanted = self._find_sentence_objectives() if find_unsplit(counts) else []
+        remarks = [UnknownShares.of(counts).summary(), explain_unsplit(counts, wanted)]
+        notes = tuple(filter(None, [*remarks, lacks if absent else ""]))
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))
         return replace(row, dropped=(*row.dropped, unknown), notes=notes)

@@ -57,7 +57,9 @@ class EncodeCounts(Counts, total=False):
     """`words` in the chosen sentences, and words that a translation `replaced`"""
     tokens_by_language: dict[str, int]
     text_by_language: dict[str, dict[str, int]]
-    """`words` and `characters` of the documents, or of the first sides of pairs"""
+    """`documents`, and their `words` and `characters`, or those of the first sides of pairs"""
+    one_sentence: dict[str, dict[str, int]]
+    """`documents` of one sentence and their `tokens`, by language"""
     unknown_text: dict[str, dict[str, int]]
     """`characters`, `tokens`, `unknown_characters` and `unknown_tokens` by language, of both sides
     of pairs"""
@@ -313,6 +315,7 @@ def _count(item: TokenDocument) -> EncodeCounts:
         "tokens_by_language": {item.document.language: tokens},
         "text_by_language": {
             item.document.language: {
+                "documents": 1,
                 "words": item.document.n_words,
                 "characters": len(item.document.text),
             }
@@ -321,6 +324,9 @@ def _count(item: TokenDocument) -> EncodeCounts:
     }
 
     # counts that only some documents have
+    if len(item.sentence_starts) == 1:
+        counts["one_sentence"] = {item.document.language: {"documents": 1, "tokens": tokens}}
+
     if item.word_starts is not None:
         counts["words"] = len(item.word_starts)
         if item.lacks_words:
