@@ -1,16 +1,21 @@
 """Identify languages with py3langid: naive Bayes over byte n-grams (Lui and Baldwin, 2012)."""
 
 import re
+from collections import Counter
 from functools import cache
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 
+from clozeline.native.library import is_available
+from clozeline.native.ngrams import NgramTable
 from clozeline.pipeline.clean.languages import (
     UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
+    drop_ascii,
     remove_noise,
     sample_text,
 )
@@ -114,27 +119,73 @@ class Py3langid(LanguageIdentifier):
         """Accept options that only `LanguageRule` uses."""
 
     def languages(self) -> frozenset[str]:
-        return frozenset(_model().labels)
+        return frozenset(_model(is_native=is_available()).labels)
 
     def identify(self, text: str) -> tuple[str, float]:
-        letters = _NO_LETTER.sub("", text := remove_noise(sample_text(text)))
-        if len(letters) < _FEWEST_LETTERS:
+        letters = _count_letters(text := remove_noise(sample_text(text)))
+        total = letters.total()
+        if total < _FEWEST_LETTERS:
             return UNDECIDED, 0.0
-        least = _SCRIPT_SHARE * len(letters)
-        is_latin = letters.isascii() or len(_LATIN_LETTER.findall(letters)) >= least
+        least = _SCRIPT_SHARE * total
+        is_latin = _count_matches(_LATIN_LETTER, letters) >= least
         for language, script in () if is_latin else _NAMING_SCRIPTS.items():
-            if (count := len(script.findall(letters))) > least:
-                return language, count / len(letters)
+            if (count := _count_matches(script, letters)) > least:
+                return language, count / total
 
-        (best, score), (_, second), *_ = _model().rank(text)
+        best, score, second = _find_best_two(_model(is_native=is_available()), text)
         # the model guesses a language even for a script that it has never seen
-        has_other_script = len(_letter_pattern(best).findall(letters)) < least
+        has_other_script = _count_matches(_letter_pattern(best), letters) < least
         if has_other_script or score - second < _LEAST_MARGIN:
             return UNDECIDED, score
         return best, score
 
 
+_ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
+
+
+def _count_letters(text: str) -> Counter[str]:
+    """Return the number of each letter; all of ASCII, which no script divides, count as `a`."""
+    letters = Counter(_NO_LETTER.sub("", drop_ascii(text)))
+    ascii_letters = text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
+    letters["a"] = len(ascii_letters)
+    return letters
+
+
+def _count_matches(pattern: re.Pattern[str], letters: Counter[str]) -> int:
+    """Return how many of the counted letters match the pattern of a letter."""
+    return sum(letters[letter] for letter in pattern.findall("".join(letters)))
+
+
+class _NativeModel(Model):  # type: ignore[misc]  # the package has no types
+    """The model of the package with its loop over bytes compiled; scores have the same bits."""
+
+    __slots__ = ("_ngrams",)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        moves = np.asarray(self.tk_nextmove, np.uint32)
+        rows = np.asarray(self.tk_row, np.uint32)
+        features = np.asarray(self.tk_output, np.int32)
+        self._ngrams = NgramTable(moves, rows, features, self.nb_ptc)
+
+    def _raw_score(self, text: bytes) -> Any:
+        counts, scores = self._ngrams.find(text)
+        if not len(counts):
+            return super()._raw_score(text)
+        return np.log1p(counts) @ scores + self.nb_pc
+
+
 @cache
-def _model() -> Model:
+def _model(*, is_native: bool) -> Any:
     """Return the model of the package, which is read once per process: half a second."""
-    return Model.from_model_file(MODEL_FILE, norm_probs=True)
+    kind = _NativeModel if is_native else Model
+    return kind.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _find_best_two(model: Model, text: str) -> tuple[str, float, float]:
+    """Return the best language, its probability, and the second highest probability."""
+    probabilities = model._decide(text)
+    best = int(probabilities.argmax())
+    score = float(probabilities[best])
+    probabilities[best] = -1.0
+    return model.nb_classes[best], score, float(probabilities.max())

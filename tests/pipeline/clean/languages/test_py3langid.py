@@ -5,9 +5,17 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py3langid.langid import MODEL_FILE
+from py3langid.langid import LanguageIdentifier as Model
 
+from clozeline.native.library import is_available, missing_note
 from clozeline.pipeline.clean.languages import remove_noise
-from clozeline.pipeline.clean.languages.py3langid import Py3langid
+from clozeline.pipeline.clean.languages.py3langid import (
+    Py3langid,
+    _count_letters,
+    _find_best_two,
+    _model,
+)
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
 ARTICLE = {
@@ -186,3 +194,29 @@ def test_a_long_text_is_judged_by_all_of_its_parts(first):
 @given(st.text("hw tp:/.s1٣9x\n", max_size=60))
 def test_noise_is_what_one_pattern_finds(text):
     assert remove_noise(text) == re.sub(r"(?:https?://|www\.)\S+|\d+", " ", text)
+
+
+LIBRARY = Model.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
+@given(
+    st.text(max_size=300)
+    | st.lists(st.sampled_from(sorted(ARTICLE.values())), max_size=8).map(" ".join)
+    | st.lists(st.text(st.sampled_from(LETTERS), min_size=1), max_size=40).map(" ".join)
+    | st.binary(max_size=300)
+)
+def test_the_compiled_loop_has_the_bits_of_the_library(text):
+    native = _model(is_native=True)
+    assert native.rank(text) == LIBRARY.rank(text)
+    (best, score), (_, second), *_ = LIBRARY.rank(text)
+    assert _find_best_two(native, text) == (best, score, second)
+
+
+@given(st.text(max_size=80) | st.text("aZß9_ م漢。", max_size=80))
+def test_letters_are_counted_without_digits_and_marks(text):
+    letters = re.sub(r"[\W\d_]+", "", text)
+    counted = _count_letters(text)
+    assert counted.total() == len(letters)
+    assert counted["a"] == sum(map(str.isascii, letters))
+    assert all(counted[letter] == letters.count(letter) for letter in letters if letter > "\x7f")
