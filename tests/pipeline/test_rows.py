@@ -28,6 +28,11 @@ def test_lists_come_back_in_any_order(lists, data):
     chosen = data.draw(st.lists(st.integers(0, max(0, len(lists) - 1)), max_size=6 if lists else 0))
 
     assert plain(ragged.take(np.array(chosen, np.int64))) == [lists[row] for row in chosen]
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(lists))] * 2)))
+    part = ragged.cut(first, last)
+
+    assert plain(part) == lists[first:last]
+    assert len(part.values) == sum(lengths[first:last])
     assert plain(
         Ragged.concatenate(
             [

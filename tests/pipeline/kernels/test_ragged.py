@@ -117,6 +117,23 @@ def test_segments(size, count, longest):
     assert found.tolist() == np.concatenate([np.empty(0, np.uint16), *wanted]).tolist()
 
 
+@pytest.mark.parametrize("length", [1, 3, 128, 513])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.int64])
+def test_segments_of_one_length(length, dtype):
+    """They may overlap, lie anywhere, and come from an array with gaps."""
+    gaps = np.arange(4 * length + 10, dtype=dtype)[::2]
+    starts = np.array([0, len(gaps) - length, 1, 1, length // 2])
+    found = segments(gaps, starts, np.full(5, length))
+
+    assert found.dtype == dtype
+    assert found.flags.writeable
+    assert found.tolist() == [value for a in starts for value in gaps[a : a + length].tolist()]
+
+    for start, values in ((len(gaps) - length + 1, gaps), (0, gaps[: length - 1])):
+        with pytest.raises(IndexError):
+            segments(values, np.array([0, start]), np.full(2, length))
+
+
 @pytest.mark.parametrize("empty", [1, 1000])
 def test_segments_that_end_on_a_portion_or_behind_the_values(empty):
     """With many empty ones the mean is short."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import RowBatch
 from clozeline.report.html_page import fragment, table
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import PhaseSpan
@@ -146,21 +146,23 @@ class Builder:
 
         A cell takes the next row of the set that its lane draws there.
         """
-        # [lanes, positions]: the cell has row `part_rows` of part `part_numbers`; row 0 is filler
-        drawn = span.draw_sources(lanes, positions)
+        # cells [lanes x positions]: a cell has row `part_rows` of part `part_numbers`; row 0 is
+        # filler
+        drawn = span.draw_sources(lanes, positions).ravel()
         parts: list[RowBatch] = []
         part_numbers = np.zeros_like(drawn)
         part_rows = np.zeros_like(drawn)
 
         for k, rounds in enumerate(self._read):
-            lane, column = np.nonzero(drawn == k)
-            if len(lane):
+            cell = np.flatnonzero(drawn == k)
+            if len(cell):
                 lane_rows = span.rows(k, lanes, positions)
                 # a lane that draws nothing from this set may be at an earlier row
                 first = int(lane_rows[:, 0].min())
-                for rows, here, row_here in rounds.find(first, lane, lane_rows[lane, column]):
-                    part_numbers[lane[here], column[here]] = len(parts)
-                    part_rows[lane[here], column[here]] = row_here
+                found = rounds.find(first, cell // len(positions), lane_rows.take(cell))
+                for rows, here, row_here in found:
+                    part_numbers[cell[here]] = len(parts)
+                    part_rows[cell[here]] = row_here
                     parts.append(rows)
 
         # order the cells by batch, then lane, then position
@@ -193,13 +195,7 @@ class Builder:
     def _batch(self, rows: RowBatch, start: int, samples: int, epoch: float) -> Batch:
         """Collate the micro-batch that starts at a row."""
         stop = start + self.assembly.micro_batch
-        columns = {}
-        for name, column in rows.columns.items():
-            first = column.offsets[start]
-            last = column.offsets[stop]
-            columns[name] = Ragged(
-                column.values[first:last], column.offsets[start : stop + 1] - first
-            )
+        columns = {name: column.cut(start, stop) for name, column in rows.columns.items()}
         origin = rows.fixed["origin"][start:stop]
         tensors = self.assembly.collate(columns, rows.fixed["weight"][start:stop], origin[:, 0])
         return Batch(tensors, tensors["row_weight"], origin, samples, epoch)

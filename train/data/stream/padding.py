@@ -27,7 +27,7 @@ def pad_rows(column: Ragged, pad: float, dtype: DTypeLike = np.int64) -> tuple[I
     """Return rows as a padded matrix [B, max(1, longest)], and their lengths [B]."""
     lengths = column.lengths
     width = max(1, int(lengths.max()))
-    if (lengths == width).all():
+    if len(column.values) == len(column) * width:
         return column.values.astype(dtype).reshape(-1, width), lengths
     matrix = np.full((len(column), width), pad, dtype)
     # the mask selects in row order, the order of the values

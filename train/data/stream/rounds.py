@@ -247,7 +247,8 @@ class Rounds:
             loaded = self._wait(round_)
             here = np.flatnonzero((row >= first) & (row < min(stop, round_.start + round_.length)))
             if len(here):
-                yield loaded.rows, here, loaded.cells[lane[here], row[here] - round_.start]
+                cell = lane[here] * round_.length + row[here] - round_.start
+                yield loaded.rows, here, loaded.cells.take(cell)
             first = round_.start + round_.length
 
     def remaining(self, row: int) -> int:
