@@ -68,17 +68,22 @@ def program_name(otherwise: str) -> str:
 
 
 def keys_of(
-    schema: type, algorithms: Iterable[tuple[str, str, Registry[object]]] = ()
+    schema: type,
+    algorithms: Iterable[tuple[str, str, Registry[object]]] = (),
+    only: str | None = None,
 ) -> Iterator[DescribedKey]:
     """Yield every key of a configuration, then the options of its algorithms, as `describe` does.
 
     `algorithms` are (key of the algorithm, word under it with the name, registry):
     `("optimizer", "name", OPTIMIZERS)`. An option that several algorithms describe alike is one
-    entry with the names of these algorithms.
+    entry with the names of these algorithms. `only` is the one key of the schema that is described,
+    with all keys below it: no other part and no other algorithm is imported.
     """
-    common = [*describe(schema)]
+    common = [*describe(schema, only=only)]
     yield from common
     for key, word, registry in algorithms:
+        if only not in (None, key.partition(".")[0]):
+            continue
         readers: dict[DescribedKey, list[str]] = {}
         for name in registry.available():
             for described in describe(options_of(registry.load_class(name))):

@@ -16,6 +16,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import Feature, Role
+
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64",
     "variant": "uint16",
@@ -26,6 +28,13 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "language": "uint8",
 }
 """columns of every sample and example row; `binary16` is an array of uint8, shape [n, 16]"""
+WORD_STARTS: Final = Feature(
+    "word_starts",
+    "uint32",
+    Role("start", "token_ids"),
+    "tokens at which words begin, where segmenters found them",
+)
+"""column of token sets, and of the rows that are cut from them"""
 
 # Most values of a column that a notebook shows, and bytes in the uid of a document.
 _SHOWN_VALUES: Final = 24

@@ -16,7 +16,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast, dataclass_transform
@@ -32,6 +32,8 @@ from clozeline.configuration.overrides import (
     COMMAND_LINE,
     below,
     dump_yaml,
+    fields_of,
+    loads_class,
     merge,
     override,
     parse_yaml,
@@ -270,20 +272,25 @@ def load_config(
     """
     data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
-
-    if is_users:
-        allow_named(schema, resolved)
-    else:
-        allow_words(schema, overrides)
-
     remember(resolved)
-    value, mistakes = _validate(schema, resolved)
+
+    value: Any = None
+    check: Callable[[Any, Any], tuple[Any, list[str]]] = _validate_light
+    mistakes = check(schema, resolved)[1]
+
+    if not mistakes:
+        check = _validate
+        if is_users:
+            allow_named(schema, resolved)
+        else:
+            allow_words(schema, overrides)
+        value, mistakes = check(schema, resolved)
 
     if mistakes:
         in_file = [] if overrides else mistakes
         # without overrides, a reference in the file may lead nowhere
         with suppress(ConfigurationError):
-            in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
+            in_file = in_file or check(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else COMMAND_LINE}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
 
@@ -325,10 +332,25 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
     return value
 
 
-def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]:
+def _validate_light(schema: Any, data: Mapping[str, object]) -> tuple[None, list[str]]:
+    """Return the unknown keys outside of the parts whose classes are imported when they are read.
+
+    `_validate` would name the same keys alone, but only after it has imported all those parts and
+    the algorithms in them.
+    """
+    parts = {name for name, (kind, _) in fields_of(schema).items() if loads_class(kind)}
+    if not parts & data.keys():
+        return None, []
+    others = {key: value for key, value in data.items() if key not in parts}
+    return None, _validate(schema, others, only_unknown=True)[1]
+
+
+def _validate(
+    schema: Any, data: Any, prefix: str = "", *, only_unknown: bool = False
+) -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one per line.
 
-    The value is valid if there are none.
+    The value is valid if there are none. `only_unknown` keeps only unknown keys of the mistakes.
     """
     try:
         text = json.dumps(data, ensure_ascii=False).encode()
@@ -340,7 +362,8 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
         return adapter.validate_json(text, strict=True), []
     except ValidationError as error:
         # a misspelled key explains what is missing
-        mistakes = [item for item in error.errors() if item["type"] in _UNKNOWN] or error.errors()
+        unknown = [item for item in error.errors() if item["type"] in _UNKNOWN]
+        mistakes = unknown if unknown or only_unknown else error.errors()
         by_key: dict[str, list[Any]] = {}
         for item in mistakes:
             by_key.setdefault(_key_of(item, data), []).append(item)

@@ -41,10 +41,17 @@ class DescribedKey(NamedTuple):
     """the docstring below the field"""
 
 
-def describe(schema: Any, prefix: str = "", *, common: bool = False) -> Iterator[DescribedKey]:
-    """Yield every key below a config class, or those that are `Common` alone."""
+def describe(
+    schema: Any, prefix: str = "", *, common: bool = False, only: str | None = None
+) -> Iterator[DescribedKey]:
+    """Yield every key below a config class, or those that are `Common` alone.
+
+    `only` is the one key of the class that is described, with the keys below it.
+    """
     for inner in dict.fromkeys(_config_classes(schema)):
         for name, (kind, field) in fields_of(inner).items():
+            if only not in (None, name):
+                continue
             key = prefix + getattr(inner, "INLINE_KEYS", {}).get(name, name)
             has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
             below = f"{key}.NAME." if has_names else f"{key}."

@@ -308,6 +308,11 @@ def fields_of(kind: Any) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
+def loads_class(kind: Any) -> bool:
+    """Return whether an annotation imports the class of its values when it is asked: `schema`."""
+    return any(hasattr(note, "schema") for note in getattr(kind, "__metadata__", ()))
+
+
 def alternatives(kind: Any) -> list[Any]:
     """Return the types in a union, or the one type, without annotations."""
     origin = get_origin(kind)

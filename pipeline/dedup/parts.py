@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.unit_record import (
     Output,
     require_equal,
 )
-from clozeline.pipeline.ingest.documents.document import row_schema
+from clozeline.pipeline.ingest.documents.schema import row_schema
 from clozeline.recorded_file import RecordedFile
 
 BATCH_BYTES: Final = 1 << 26

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import WORD_STARTS, Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import order_key
 

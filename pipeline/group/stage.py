@@ -39,9 +39,8 @@ from clozeline.pipeline.group.documents import (
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.registries import GROUPINGS
-from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import SHARD_FILES, Splits, split_amount
 from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import IDS, Feature, Role
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.pipeline.shards.manifest import Manifest, canonical_sha256
 from clozeline.pipeline.shards.quarantine import Quarantine
@@ -205,14 +205,6 @@ _OTHER_SIDE_FEATURES: Final = (
         "tokens of the other side of a pair; none where there is no other side",
     ),
     Feature("target_language", "uint8", Role("row", below="languages"), "code of its language"),
-)
-
-
-WORD_STARTS: Final = Feature(
-    "word_starts",
-    "uint32",
-    Role("start", "token_ids"),
-    "tokens at which words begin, where segmenters found them",
 )
 
 

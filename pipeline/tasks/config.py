@@ -10,7 +10,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.registries import TaskReaderComponent
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.pipeline.text.normal_form import NormalForm
 
 if TYPE_CHECKING:  # help lists the keys without numpy

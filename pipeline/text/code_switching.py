@@ -3,30 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.seeding import hash64
 
 Dictionary: TypeAlias = Mapping[str, Sequence[str]]
 """Translations of each lower-case word."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
-
-
-@config_class
-class CodeSwitchConfig:
-    """Dictionaries, and how many words they replace."""
-
-    dictionaries: Annotated[list[Path], Field(min_length=1)]
-    """one file per language: lines of a word and its translation, separated by a tab or a space"""
-    sentence_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """share of the rows or sentences in which words are replaced"""
-    word_rate: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """share of the words of such a row or sentence that are replaced, among those in a
-    dictionary"""
 
 
 @dataclass(frozen=True)

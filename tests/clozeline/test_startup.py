@@ -64,6 +64,26 @@ def test_help_and_a_mistake_need_no_large_library(words, code, error, tmp_path):
     assert not code or not modules & set(map(stage_module, all_stages()))
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["pipeline", "--help"], 0),
+        (["encode", "--help"], 0),
+        (["pipeline", "--config", "recipe:bert", "wrong=1"], 64),
+        (["pipeline", "--config", "recipe:bert", "limits.wrong=1"], 64),
+    ],
+)
+def test_help_and_unknown_keys_need_no_algorithm(words, code, tmp_path):
+    found, said, modules = start(*words, cwd=tmp_path)
+    assert (found, "unknown key" in said) == (code, code == 64)
+    assert not modules & {"numpy", "pyarrow", "rich", "tokenizers", "resiliparse"}
+
+
+def test_the_help_of_a_stage_and_a_wrong_key_of_it_need_no_files(tmp_path):
+    for words in (["clean", "--help"], ["pipeline", "--config", "recipe:bert", "clean.wrong=1"]):
+        assert not start(*words, cwd=tmp_path)[2] & {"pyarrow", "rich"}
+
+
 def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path):
     source = write_corpus(tmp_path / "crawl", 25)
     recipe = write_recipe(tmp_path, RECIPE.partition("\n  - {name: span")[0])

@@ -22,8 +22,8 @@ from pyarrow import parquet
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
-from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
+from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_target
 

@@ -20,8 +20,7 @@ from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, Random
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
-from clozeline.pipeline.rows import Example, Ragged, SampleBatch
-from clozeline.pipeline.shards.column_set import WORD_STARTS
+from clozeline.pipeline.rows import WORD_STARTS, Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 

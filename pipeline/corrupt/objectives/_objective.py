@@ -16,8 +16,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.registries import GROUPINGS, OBJECTIVES
-from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, RowBatch, Sample, SampleBatch
-from clozeline.pipeline.shards.column_set import WORD_STARTS
+from clozeline.pipeline.rows import (
+    WORD_STARTS,
+    Example,
+    ExampleBatch,
+    Ragged,
+    RowBatch,
+    Sample,
+    SampleBatch,
+)
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import hash64, kernel_keys, random_bits, reverse_bits
 

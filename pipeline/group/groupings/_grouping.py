@@ -21,8 +21,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
-from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
-from clozeline.pipeline.shards.column_set import WORD_STARTS
+from clozeline.pipeline.rows import FIXED_COLUMNS, WORD_STARTS, Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import (
     MIXTURE,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import pyarrow as pa
 import xxhash
 
 FLAG_DECODED_BY_GUESS: Final = 1
@@ -20,46 +18,6 @@ FLAG_SPANS_REMOVED: Final = 16
 
 RECORD_ID: Final = "id"
 """Key of `extra` with the id that a record has in its source."""
-
-DICTIONARY_TYPE: Final = pa.dictionary(pa.int32(), pa.utf8())
-"""Arrow type of a string column with few distinct values."""
-
-
-def row_schema(types: Mapping[str, pa.DataType], *optional: str) -> pa.Schema:
-    """Return the schema of a file between stages; only the `optional` columns may hold nulls."""
-    return pa.schema(
-        [pa.field(name, type_, nullable=name in optional) for name, type_ in types.items()]
-    )
-
-
-DOCUMENT_SCHEMA: Final = row_schema(
-    {
-        "uid": pa.binary(16),
-        "text": pa.utf8(),
-        "target_text": pa.utf8(),
-        "target_language": DICTIONARY_TYPE,
-        "source": DICTIONARY_TYPE,
-        "source_group": DICTIONARY_TYPE,
-        "offset": pa.uint64(),
-        "length": pa.uint64(),
-        "url": pa.utf8(),
-        "host": DICTIONARY_TYPE,
-        "date": pa.timestamp("s", "UTC"),
-        "language": DICTIONARY_TYPE,
-        "language_score": pa.float32(),
-        "content_hash": pa.binary(16),
-        "n_chars": pa.uint32(),
-        "n_words": pa.uint32(),
-        "flags": pa.uint32(),
-        "extra": pa.utf8(),
-    },
-    "target_text",
-    "target_language",
-    "url",
-    "host",
-    "date",
-)
-"""Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
 
 
 def document_uid(corpus: str, source: str, locator_type: str, locator: int) -> bytes:
@@ -144,7 +102,7 @@ class Document:
         )
 
     def as_row(self) -> dict[str, object]:
-        """Return the row of `DOCUMENT_SCHEMA`, with `extra` as JSON."""
-        row = {name: getattr(self, name) for name in DOCUMENT_SCHEMA.names}
+        """Return the row of the document in files, with `extra` as JSON."""
+        row = {name: getattr(self, name) for name in self.__slots__}
         row["extra"] = json.dumps(self.extra, sort_keys=True, ensure_ascii=False)
         return row

@@ -14,12 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.ingest.documents.document import (
-    DICTIONARY_TYPE,
-    DOCUMENT_SCHEMA,
-    Document,
-    row_schema,
-)
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.schema import DICTIONARY_TYPE, DOCUMENT_SCHEMA, row_schema
 from clozeline.recorded_file import RecordedFile
 from clozeline.repair import rebuild_hint
 from clozeline.seeding import fraction

@@ -5,7 +5,8 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import WordSwitcher
 
 
 def read_switcher(

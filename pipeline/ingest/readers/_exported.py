@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.portable_json import (
     JSON_DECODER,
@@ -40,7 +40,7 @@ def restore_document(record: RawRecord, row: Mapping[str, Any]) -> RawRecord | S
             why = f"{name}: expected {expected}"
             return SkippedRecord("malformed", BAD_DOCUMENT, record.locator, detail=why)
 
-    others = {name: value for name, value in row.items() if name not in DOCUMENT_SCHEMA.names}
+    others = {name: value for name, value in row.items() if name not in Document.__slots__}
     extra = {**stored.get("extra", {}), **(limit_extra(others) if others else {})}
     stored |= {"extra": extra, "flags": stored.get("flags", 0) | record.flags}
     return record._replace(extra=extra, stored=stored)

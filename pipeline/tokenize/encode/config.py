@@ -7,7 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.registries import SENTENCES, SegmenterComponent, SentencesComponent
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 
 
 @config_class

@@ -24,14 +24,13 @@ from clozeline.pipeline.execution.unit_record import (
     total_counts,
 )
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import WORD_STARTS, Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
 from clozeline.pipeline.shards.column_set import (
     DOCUMENTS_SCHEMA,
     EXTRA_COLUMN,
     TOKEN_COUNTS_FILE,
     TOKEN_COUNTS_SCHEMA,
-    WORD_STARTS,
     identities,
     token_columns,
     write_table,

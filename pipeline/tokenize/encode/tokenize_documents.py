@@ -21,7 +21,8 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import WordSwitcher
 from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter

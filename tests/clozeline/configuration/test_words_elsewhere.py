@@ -10,7 +10,7 @@ from clozeline.command import keys_of
 from clozeline.configuration.config import load_keys
 from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import parse_yaml
-from clozeline.configuration.words_elsewhere import WORDS_FILE, translate_key
+from clozeline.configuration.words_elsewhere import WORDS_FILE, _words, translate_key
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
@@ -35,6 +35,10 @@ def option_names():
             listed |= set() if options is None else {key for key, *_ in keys_of(options)}
 
     return listed
+
+
+def test_the_words_are_read_as_strict_yaml_reads_them():
+    assert _words() == WORDS
 
 
 def test_there_are_words_of_each_kind():

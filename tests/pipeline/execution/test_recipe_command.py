@@ -21,6 +21,13 @@ def test_every_stage_lists_the_same_keys(stage, capsys):
         assert meaning or "mapping" in kind, key
 
 
+@pytest.mark.parametrize("stage", all_stages())
+def test_the_keys_of_a_stage_are_those_of_all_stages_that_begin_with_its_name(stage):
+    found = [*keys_of(Recipe, _ALGORITHMS, only=stage)]
+    everything = keys_of(Recipe, _ALGORITHMS)
+    assert found == [each for each in everything if each.key.partition(".")[0] == stage]
+
+
 def test_help_is_short(capsys):
     assert main(["--help"]) == 0
 
@@ -104,8 +111,8 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
 @pytest.mark.parametrize(
     "part",
     [
-        "execution.recipe_command.print_table",
-        "execution.recipe_command.write_run_report",
+        "execution.recipe_actions.print_table",
+        "execution.recipe_actions.write_run_report",
         "clean.stage.CleanStage.row",
     ],
 )

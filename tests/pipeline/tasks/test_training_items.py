@@ -22,7 +22,8 @@ from clozeline.pipeline.tasks.training_items import (
     reject_negative,
     to_pair,
 )
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import WordSwitcher
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import WordSwitcher
 
 WORDS = {"cat": ["Katze"], "red": ["rot", "rötlich"], "on": ["auf der"]}
 

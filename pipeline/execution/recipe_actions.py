@@ -1,0 +1,115 @@
+"""Run the stages of a recipe, show its plan, or submit it as a job: what the command does.
+
+It imports all that a run needs. Help and mistakes in keys need none of it.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from clozeline.command import Detail, stopping_at_signals, wrap_log
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.native.library import missing_note
+from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.progress import Progress, plan_lines, print_table
+from clozeline.pipeline.execution.report import earlier_report, write_run_report
+from clozeline.pipeline.execution.runner import (
+    describe_plan,
+    preview_stages,
+    run_recipe,
+    warn_of_new_tokenizer,
+)
+from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
+from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
+from clozeline.pipeline.execution.unit_record import KnownRecords
+from clozeline.pipeline.recipe import Recipe
+from clozeline.process import python_command
+from clozeline.reporting import Reporting
+from clozeline.terminal import Terminal, size_text
+
+
+def run_stages(
+    recipe: Recipe, only: str | None, detail: Detail, *, verify: bool, force: str | None
+) -> int:
+    """Check the recipe, run its stages or one of them, print the table and write the report."""
+    check_recipe(recipe)
+    earlier_report(recipe.output_folder / "report.json")  # raises if a newer version wrote it
+    summaries: list[StageSummary] = []
+    reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
+    if detail != "quiet" and (note := missing_note()):
+        show_line(f"note: {note}")
+
+    try:
+        with stopping_at_signals():
+            run_recipe(
+                recipe,
+                only,
+                Progress(detail),
+                summaries,
+                verify=verify,
+                force=force,
+            )
+    finally:
+        if summaries and detail != "quiet":
+            with reports("the table"):
+                print_table(summaries)
+
+    names = stages_of(recipe)
+
+    with reports("report.html"):
+        path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
+        if detail != "quiet":
+            show_line(wrap_log(f"report: {path}"))
+
+    return 0
+
+
+def detach(recipe: Recipe, words: Sequence[str]) -> int:
+    """Check the recipe as far as possible now, then submit this command as a job."""
+    check_recipe(recipe)
+    executor = recipe.executor.component().build(recipe.executor)
+    if not hasattr(executor, "detach"):
+        raise ConfigurationError(
+            f"--detach: expected executor.name=slurm, got {recipe.executor.name}"
+        )
+    load_plan(recipe)
+    job, log = executor.detach(recipe.output_folder, python_command("-m", "clozeline", *words))
+    show_line(f"Slurm job {job} runs the pipeline; its log: {log}")
+    show_line(f"`scancel {job}` stops it; running the same command again continues")
+    return 0
+
+
+def show_plan(recipe: Recipe, only: str | None, *, verify: bool, force: str | None) -> int:
+    """Show the units that a run would keep and make, without writing anything."""
+    check_recipe(recipe)
+    plan = load_plan(recipe, verify=verify)
+    executor = recipe.executor
+    at_once = "" if executor.workers is None else f", {executor.workers} at a time"
+    show_line(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    show_line(f"output: {recipe.output}, free space: {size_text(free_bytes(recipe.output_folder))}")
+    if plan.skipped:
+        skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
+        show_line(f"files that are skipped by their names: {skipped}")
+
+    names = stages_of(recipe)
+    if only is not None:
+        names = names[: names.index(only) + 1]
+    known = KnownRecords()
+    previews = preview_stages(recipe, names, plan, known, verify, force)
+    rows = [each.row() for each in previews if only in (None, each.stage)]
+    for line in plan_lines(describe_plan(plan), rows):
+        show_line(line)
+    if warning := warn_of_new_tokenizer(recipe, rows):
+        show_line(wrap_log(warning))
+    return 0
+
+
+def show_line(text: str) -> None:
+    """Print a line as it is."""
+    Terminal().print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which may not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free
