@@ -12,10 +12,10 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test try fast test-all check fix objectives docs rows site bench baby clean
+.PHONY: help install demo test try fast test-all test-lowest test-newest check fix objectives docs rows site bench baby clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # A torch that is already in the environment stays; otherwise exactly this pin. Whether that is the small build for the CPU
 # or one with CUDA libraries depends on the package index and the platform: install another build into .venv first.
@@ -44,6 +44,21 @@ fast: $(STAMP)  ## every contract test once, each with another algorithm, in a m
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring -n auto --dist worksteal --no-loadscope-reorder
+
+# Both ends of the versions that pyproject.toml allows; torch is the same, and Python is that of PYTHON.
+$(VENV)/%/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(@D)
+	sed -nE 's/^ *"([a-z0-9-]+)(\[[a-z0-9]+\])?>=([0-9.]+)",.*/\1==\3/p' $< > $(@D)/lowest.txt
+	$(@D)/bin/pip install -q --upgrade 'pip>=26'
+	$(@D)/bin/pip install -q torch==2.13.0
+	$(@D)/bin/pip install -q $(if $(filter lowest,$*),-c $(@D)/lowest.txt) -e '.[dev]'
+	touch $@
+
+test-lowest:  ## contract tests and the whole chain at the lowest versions that pyproject.toml allows
+test-newest:  ## the same at the newest versions of the package index
+test-lowest test-newest: test-%: $(VENV)/%/.installed
+	PATH="$(CURDIR)/$(VENV)/$*/bin:$$PATH" python -m tests.try_one --fast -n 0
+	PATH="$(CURDIR)/$(VENV)/$*/bin:$$PATH" python -m pytest -n 0 tests/test_end_to_end.py tests/pipeline/tables
 
 check: $(STAMP)  ## lint, format, types, import contracts, messages of commits
 	$(BIN)/ruff check .

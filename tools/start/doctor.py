@@ -43,13 +43,12 @@ def examine(output: Path) -> Iterator[Finding]:
     needed = [
         line for line in importlib.metadata.requires("clozeline") or [] if "extra ==" not in line
     ]
-    for name in (re.split(r"[\s<>=!~\[;(]", line)[0] for line in needed):
+    for requirement in needed:
+        name = re.split(r"[\s<>=!~\[;(]", requirement)[0]
         try:
             importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(
-                name, "not installed", f"pip install -c constraints.txt {name}", is_missing=True
-            )
+            yield Finding(name, "not installed", f"pip install '{requirement}'", is_missing=True)
 
     try:
         import torch
