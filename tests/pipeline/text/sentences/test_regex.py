@@ -26,6 +26,7 @@ CASES = {
         "He lives in the U.S. |He likes it. |Ask John J. He knows.",
         "Cats, dogs etc. |He left. |Cats etc. Smith left.",
         "The first part ends *** |The second begins. |A *** in lower case stays.",
+        "It is no country....|It is a town..|So what...what? |See 3.5 and Node.Js.",
         "(We left early. ) |They stayed. |(It rained. ) and it poured.",
     ],
     "de": [
@@ -35,6 +36,8 @@ CASES = {
         "Vgl. S. 12 und Abb. 3. |Mehr steht dort nicht.",
         "Die Firma Meier GmbH & Co. KG liefert. |Wir zahlen.",
         "Der 2. Weltkrieg begann 1939. |Er endete 1945.",
+        "Sie ist jetzt 20. |Das Haus ist alt.",
+        "Papst Johannes Paul II. reiste. |Auch Karl V. reiste.",
     ],
     "fr": [
         "M. Dupont a vu Mme Durand. |Ils ont parlé.",
@@ -42,19 +45,57 @@ CASES = {
         "Que faire ? |Rien, p. ex. attendre.",
         "J.-P. Sartre écrivit cela. |On le lut.",
         "Né en 52 av. J.-C. à Rome. |Mort ailleurs.",
+        "Il fait moins de 2° C. |De nombreux savants le disent.",
     ],
     "es": [
         "El Sr. García vio a la Dra. López. |Hablaron mucho.",
         "«¡Alto!», gritó. |Nadie oyó.",
         "Manzanas, peras, etc. |La lista es larga.",
         "Vive en EE.UU. desde 1999. |Le gusta.",
+        "Vive en EE. UU. desde 1999. |Murió en el 700 a. C. |Estaban allí, ca. 1600 a. C. |Nadie los vio.",
     ],
     "zh": [
         "今天下雨。|我们不出去。",
         "他说：“走吧。”|然后他走了。",
         "価格は3.5ドルです。|安い。",
         "「はい。」|彼は言った。",
+        "我想谈话。|“你要待多久？”|“周二就走。”|他走了。",
+        "趕快!|如果我可以，你呢?|我不知道 3.5!5。",
     ],
+    "ja": [
+        "「やめて。」と彼女は言った。|誰も聞かなかった。",
+        "『行こう！』って言ったのに。|今日暑いね！|半袖でいい。",
+    ],
+    "hy": [
+        "Բոլոր արկղերը դատարկ են: |Գնացե՛ք: |Ժամը 12:30 է: |Ասաց` այսպես: ոչ ոք։ |Վերջ։",
+    ],
+    "hi": [
+        "अगोरा के 50 बाजार थे। |डॉ. ली आगे कहते हैं। |वे चले गए।",
+    ],
+    "la": [
+        "Televisionem spectat. |Stultus est. |Romae habitat.",
+    ],
+    "ru": [
+        "Юлиан был убит в 363 году н. э. |Греция выжила. |Он жил на ул. Ленина с 1912 г. и умер там.",
+        "А. С. Пушкин жил в г. Москва. |Он писал стихи, поэмы и т. д. |Все это знают.",
+    ],
+    "bg": ["Точно под носа ти е. |Том има нос. |Иван Е. Петров дойде."],
+    "sk": ['Vlak ide. |,,Číta knihu?" |,,Áno, tzv. Biblia." |Koniec.'],
+    "uk": ["У церкві св. Миколая тихо. |Там живе проф. Іваненко."],
+    "tr": [
+        "Papa VI. Paul konuştu. |2. Ramses hata yaptı. |Atina M.Ö. 5. yüzyılda büyüdü.",
+        "Bunu yapan sen. |O al. |Dr. Yılmaz geldi.",
+    ],
+    "hu": ["II. Rákóczi Ferenc hazament. |Dr. Kovács dec. 6. napján is dolgozott. |Vége."],
+    "pl": ["Kaplica św. Stanisława stoi. |Mieszka tam ks. Roguski. |Ma 20 lat."],
+    "it": ["Il sig. Brusio e la dott.ssa Verdi parlano. |Nacque nel 63 a.C. |Roma era grande."],
+    "pt": ["O Sr. Silva e a Dra. Souza falaram. |Morreu no séc. 2. |Ninguém viu."],
+    "nl": ["Dhr. de Vries kwam, bijv. gisteren. |Hij bleef."],
+    "sv": ["Det är hon. |Vi ses kl. 5 med bl.a. Anna. |Hej!"],
+    "km": ["គាត់ខឹងយើង ។ |គាត់ទៅផ្ទះ។ |ចប់។"],
+    "my": ["သူသွားသည်။ |ဒီနေ့၊ မိုးရွာသည်။"],
+    "ur": ["تم نکلو۔ |میں نکلتا ہوں۔"],
+    "am": ["ሐኪም ነኝ። |አንተስ? |ተማሪ ነኝ።"],
     "ar": [
         "ذهب الولد إلى المدرسة. |ثم عاد إلى البيت.",
         "يا له من يوم! |الحمد لله.",
@@ -98,6 +139,12 @@ def test_empty_and_blank_texts(splitter):
 def test_thai_and_lao_are_split_into_phrases(splitter):
     text = "สวัสดีครับผมชื่อสมชายและผมอยู่ที่กรุงเทพมหานคร ผมทำงานที่นี่มานานแล้ว"
     assert splitter.starts(text, "th") == splitter.starts(text, "lo") == [0, text.index(" ") + 1]
+    assert [splitter.splits_phrases(code) for code in ("th-TH", "lo", "km", "und")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert splitter.starts(text, "en") == [0]
 
 

@@ -1,0 +1,297 @@
+"""Abbreviations, ordinals and first words of sentences by language."""
+
+from typing import Final, NamedTuple
+
+
+class LanguageRules(NamedTuple):
+    """The rules of a language; words are in lower case, without their final full stop."""
+
+    never: frozenset[str]  # a full stop after one of these ends no sentence
+    numeric: frozenset[str]  # ends no sentence before a digit
+    maybe: frozenset[str]  # ends a sentence only before one of `openers`
+    openers: frozenset[str]  # words that often start a sentence
+    ends: frozenset[
+        str
+    ]  # single letters, also several as in `a. C.`, that end one before a capital
+    ordinals: bool  # reads `3.` and `III.` as ordinals that stand before names (`3. Oktober`)
+
+
+_TITLES: Final = "mr mrs ms dr prof st"
+"""Abbreviations that texts in every language contain."""
+
+
+def _make_rules(
+    never: str = "",
+    numeric: str = "",
+    maybe: str = "",
+    openers: str = "",
+    ends: str = "",
+    *,
+    ordinals: bool = False,
+) -> LanguageRules:
+    never_, numeric_, maybe_, openers_, ends_ = (
+        frozenset(words.split())
+        for words in (
+            f"{_TITLES} {never}",
+            f"no nr p pp fig vol ca {numeric}",
+            maybe,
+            openers,
+            ends,
+        )
+    )
+    return LanguageRules(never_, numeric_, maybe_, openers_, ends_, ordinals)
+
+
+_ENGLISH: Final = _make_rules(
+    never=(
+        "mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov "
+        "pres sen rep supt e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd"
+    ),
+    numeric=(
+        "no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref "
+        "refs ver jan feb mar apr jun jul aug sep sept oct nov dec c ca"
+    ),
+    maybe=(
+        "i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m "
+        "p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun"
+    ),
+    openers=(
+        "the a an this that these those he she it we they i you his her its our their my there "
+        "here in on at as but and so if when while after before for from with by to what who where "
+        "why how however then no yes not all some many most one two both each every another such "
+        "although because since"
+    ),
+)
+_GERMAN: Final = _make_rules(
+    never=(
+        "hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl "
+        "insb mind max min geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd "
+        "z.t z.zt u.u o.ä s.o s.u i.a a.d v.a m.e d.i zzgl abzgl gem lt rd str tel phil med jur "
+        "rer nat theol hl"
+    ),
+    numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
+    maybe=(
+        "usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg "
+        "mio mrd tsd mo fr sa"
+    ),
+    openers=(
+        "der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an "
+        "auf aus bei mit nach seit von zu als wenn weil und aber doch denn so da dann hier dort "
+        "nun nur auch für durch über unter vor während obwohl nachdem man sein seine was wer wie "
+        "wo warum"
+    ),
+    ordinals=True,
+)
+_FRENCH: Final = _make_rules(
+    never=(
+        "m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
+        "boul bd dép éd hab ex"
+    ),
+    numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
+    maybe="etc s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
+    ends="j.-c",
+    openers=(
+        "le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses "
+        "leur leurs mais et ou donc or car dans en à au aux de du d pour par avec sans sur sous "
+        "après avant quand lorsque si comme c qui que quoi où pourquoi comment alors puis ainsi "
+        "cependant"
+    ),
+)
+_SPANISH: Final = _make_rules(
+    never=(
+        "sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr "
+        "sto sta mons p.ej ej cf vs av avda aprox depto dpto admón ee excmo excma ilmo ilma ud uds "
+        "vd vds"
+    ),
+    numeric=(
+        "n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep "
+        "sept oct nov dic"
+    ),
+    ends="a.c d.c",
+    maybe="etc s.a s.l ee.uu e.e.u.u u.e a.m p.m cía ltda jr c.v",
+    openers=(
+        "el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes este "
+        "esta estos estas ese esa eso esto su sus mi mis pero y o si no en a al de del con sin por "
+        "para sobre entre desde hasta cuando donde como que quien qué cómo dónde después antes "
+        "luego entonces así también hay es fue"
+    ),
+)
+
+_ITALIAN: Final = _make_rules(
+    never=(
+        "sig sigg sig.ra sig.na dott dott.ssa prof.ssa ing avv arch geom rag sen gen col mons ss "
+        "s.ta p.es cfr vs"
+    ),
+    numeric="n nn pag pagg cap art artt sez tav ca gen feb mar apr mag giu lug ago set ott nov dic",
+    maybe="ecc etc s.p.a s.r.l u.s.a jr",
+    openers=(
+        "il lo la i gli le un uno una l egli ella lui lei loro io noi voi questo questa quello "
+        "quella in nel nella a al alla di del della da dal per con su tra fra ma e se quando come "
+        "che non dopo anche poi ancora"
+    ),
+    ends="a.c d.c è",
+)
+_PORTUGUESE: Final = _make_rules(
+    never="sr sra srs sras srta dra drs dras profa eng arq av exmo exma ilmo ilma p.ex cf vs",
+    numeric=(
+        "n nº pág págs cap art arts séc ed tel jan fev mar abr mai jun jul ago set out nov dez c ca"
+    ),
+    maybe="etc ltda cia s.a e.u.a jr",
+    openers=(
+        "o a os as um uma ele ela eles elas eu nós isso isto este esta esse essa em no na nos nas "
+        "de do da para por com mas e se quando como que não depois também ainda"
+    ),
+    ends="a.c d.c é",
+)
+_DUTCH: Final = _make_rules(
+    never=(
+        "dhr mevr mej drs ir ing ds st bijv o.a d.w.z i.p.v m.b.t t.o.v i.v.m resp incl excl max "
+        "min evt vgl zgn m.n"
+    ),
+    numeric="nrs blz afb hfdst art ca jan feb mrt apr jun jul aug sep sept okt nov dec tel",
+    maybe="enz etc e.d n.v b.v",
+    openers=(
+        "de het een hij zij ze wij we ik jij je u dit dat deze die er in op aan van met voor door "
+        "bij na uit over als maar en want dus ook toen nu hier daar zo wat wie waar hoe niet"
+    ),
+    ends="v.chr n.chr e.a",
+)
+_POLISH: Final = _make_rules(
+    never=(
+        "ul al pl os mgr inż doc hab gen płk mjr kpt ppor św im np m.in tzw tzn ks bp abp red wyd "
+        "tłum zob por woj pow gm hr"
+    ),
+    numeric="ok str s t r poz ust lit godz tel rys tab",
+    maybe="itd itp etc r w",
+    openers=(
+        "w we na i a ale o to ten ta te on ona oni jest po z ze za do od dla przy przez pod jak "
+        "gdy kiedy jeśli czy nie tak już również także jednak jego jej ich"
+    ),
+    ends="n.e p.n.e",
+)
+_CZECH: Final = _make_rules(
+    never=(
+        "tzv např tj resp popř mj sv ul nám tř doc ing mgr bc mudr judr phdr rndr gen plk kpt por "
+        "srov napr popr porov tzn"
+    ),
+    numeric="č čís s str st odst ods písm obr tab cca max min",
+    ends="n.l a.s s.r.o",
+)
+_CROATIAN: Final = _make_rules(
+    never="npr tj tzv sv ul mag ing gđa usp odn нпр тј тзв св ул др проф",
+    numeric="br str sl čl st бр стр",
+    ends="n.e pr.n.e d.o.o d.d н.е",
+)
+_SLOVENE: Final = _make_rules(
+    never="npr oz tj t.i t.im mag inž sv ul ga gdč",
+    numeric="št str gl čl",
+    ends="d.o.o d.d",
+)
+_HUNGARIAN: Final = _make_rules(
+    never="ifj id özv ún pl ill kb vö ld szt",
+    numeric="kr old jan febr márc ápr máj jún júl aug szept okt nov dec",
+    ends="i.e i.sz",
+    ordinals=True,
+)
+_FINNISH: Final = _make_rules(
+    never="esim ks mm vrt ts puh", numeric="n s klo noin", ends="e.kr j.kr"
+)
+_ESTONIAN: Final = _make_rules(never="nt s.o s.t vt st", numeric="lk tn")
+_SWEDISH: Final = _make_rules(
+    never="bl.a t.ex dvs d.v.s s.k fr.o.m t.o.m f.d resp ev inkl exkl jfr hr",
+    numeric="kl ca s sid kap jan feb apr aug sept okt nov dec",
+    ends="m.m m.fl o.s.v e.kr f.kr",
+)
+_DANISH: Final = _make_rules(  # and Norwegian
+    never="bl.a f.eks dvs d.v.s s.k jf jfr evt inkl ekskl skt hr pga p.g.a st",
+    numeric="kl ca s kap jan feb apr aug sept okt nov des dec",
+    ends="m.m m.fl o.l o.s.v f.kr e.kr",
+)
+_TURKISH: Final = _make_rules(
+    never="doç av yrd öğr gör sn bkz örn mah cad sok hz alb yzb m.ö m.s", ordinals=True
+)
+_ROMANIAN: Final = _make_rules(
+    never="dl d-l dna d-na ing str bd sf acad", numeric="pag cap art", ends="î.hr d.hr ș.a e"
+)
+_CATALAN: Final = _make_rules(
+    never="sr sra srs sres dra av avda", numeric="pàg pàgs núm cap art", ends="a.c d.c"
+)
+_RUSSIAN: Final = _make_rules(
+    never=(
+        "ул им проф акад доц т.е т.к т.н см ср св гр г-н г-жа напр обл респ пр пер пл наб бул ред "
+        "изд тов"
+    ),
+    numeric="стр с рис табл гл ст п пп тел д кв ок",
+    maybe="г гг в вв др",
+    openers=(
+        "в на и а но он она они оно это эти этот эта с по из за для от до при к у о об во со как "
+        "так что кто где когда если также однако кроме после перед его её их мы вы я ты все всё "
+        "там тут здесь затем потом поэтому сегодня теперь не"
+    ),
+    ends="т.д т.п н.э я",
+)
+_UKRAINIAN: Final = _make_rules(
+    never="вул ім проф акад доц т.зв див пор св обл напр просп пл ред",
+    numeric="стор с рис табл гл ст п тел буд кв",
+    maybe="р рр ін",
+    openers=(
+        "у в на і й а але він вона вони воно це ці цей ця з за для від до при як так що хто де "
+        "коли якщо також однак після його її їх ми ви я ти все там тут тепер не"
+    ),
+    ends="т.д т.п н.е я є",
+)
+_BULGARIAN: Final = _make_rules(
+    never="ул бул проф инж св напр т.е т.нар вж г-н г-жа д-р",
+    numeric="стр бр гр ок",
+    ends="т.н н.е е",
+)
+_GREEK: Final = _make_rules(
+    never="κ κα κος δρ δηλ βλ πρβλ αγ", numeric="αρ σελ κεφ άρθ", ends="μ.χ μ.μ κ.ά α.ε"
+)
+_HINDI: Final = _make_rules(never="डॉ डा प्रो प्रा श्री", numeric="सं पृ")  # and Marathi
+_ORDINALS: Final = _make_rules(ordinals=True)
+_OTHERS: Final = _make_rules()
+
+_LANGUAGES: Final = {
+    "bg": _BULGARIAN,
+    "bs": _CROATIAN,
+    "ca": _CATALAN,
+    "cs": _CZECH,
+    "da": _DANISH,
+    "de": _GERMAN,
+    "el": _GREEK,
+    "en": _ENGLISH,
+    "es": _SPANISH,
+    "et": _ESTONIAN,
+    "fi": _FINNISH,
+    "fr": _FRENCH,
+    "gl": _PORTUGUESE,
+    "hi": _HINDI,
+    "hr": _CROATIAN,
+    "hu": _HUNGARIAN,
+    "it": _ITALIAN,
+    "lb": _ORDINALS,
+    "mk": _BULGARIAN,
+    "mr": _HINDI,
+    "nb": _DANISH,
+    "nl": _DUTCH,
+    "nn": _DANISH,
+    "no": _DANISH,
+    "pl": _POLISH,
+    "pt": _PORTUGUESE,
+    "ro": _ROMANIAN,
+    "ru": _RUSSIAN,
+    "sk": _CZECH,
+    "sl": _SLOVENE,
+    "sr": _CROATIAN,
+    "sv": _SWEDISH,
+    "tr": _TURKISH,
+    "uk": _UKRAINIAN,
+    "und": _ENGLISH,
+    "": _ENGLISH,
+}
+
+
+def find_rules(language: str) -> LanguageRules:
+    """Return the rules of a language, given by its ISO 639-1 code; those of English for `und`."""
+    return _LANGUAGES.get(language, _OTHERS)
