@@ -299,13 +299,21 @@ def _language_table(reports: Reports) -> str:
         {*documents, *tokens},
         key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name),
     ):
-        text = texts.get(name, {"words": 0, "characters": 0})
+        text = {"words": 0, "characters": 0, "sentences": 0} | texts.get(name, {})
         count = tokens.get(name, 0)
         per_word = f"{count / max(1, text['words']):.2f}"
         per_token = f"{text['characters'] / max(1, count):.2f}"
-        rows.append((name, documents.get(name, 0), count, per_word, per_token))
+        per_sentence = f"{count / max(1, text['sentences']):.1f}"
+        rows.append((name, documents.get(name, 0), count, per_word, per_token, per_sentence))
 
-    header = ["language", "documents cleaned", "tokens", "tokens per word", "characters per token"]
+    header = [
+        "language",
+        "documents cleaned",
+        "tokens",
+        "tokens per word",
+        "characters per token",
+        "tokens per sentence",
+    ]
     return table(header, rows) if rows else ""
 
 

@@ -36,7 +36,8 @@ ALONE = {
         suites.documents suites.overlap_words suites.too_short suites.unreadable suites.words""",
     "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",
     "encode": """characters one_sentence.documents one_sentence.tokens sentences.found sentences.merged
-        target_languages.de text_by_language.characters text_by_language.documents text_by_language.words
+        target_languages.de text_by_language.characters text_by_language.documents text_by_language.sentences
+        text_by_language.words
         tokens_by_language.en tokens_by_language.und tokens_by_source.default
         tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
     "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",

@@ -12,6 +12,8 @@ from clozeline.pipeline.text.sentences import SentenceSplitter
 
 NOTICED_SHARE: Final = 0.1
 """share of the tokens of a language in documents of one sentence from which on a line says so"""
+NOTICED_CHARACTERS: Final = 500
+"""characters of a sentence, on average of a language, from which on a line says so"""
 
 
 def explain_phrases(
@@ -35,39 +37,39 @@ def explain_phrases(
     )
 
 
-def find_unsplit(counts: Mapping[str, Any]) -> list[str]:
-    """Return the languages with many tokens in documents of one sentence, the most tokens first.
+def describe_unsplit(counts: Mapping[str, Any]) -> list[str]:
+    """Return the amounts of each language in which the splitter finds few sentences.
 
-    `counts` are those of the stage, as in `EncodeCounts`.
+    The languages with the most tokens come first. `counts` are those of the stage, as in
+    `EncodeCounts`.
     """
-    totals = counts.get("tokens_by_language", {})
-    tokens = {
-        language: single["tokens"] for language, single in counts.get("one_sentence", {}).items()
-    }
-    noticed = [name for name in tokens if tokens[name] >= NOTICED_SHARE * totals[name]]
-    return sorted(noticed, key=lambda name: (-tokens[name], name))
+    tokens = counts.get("tokens_by_language", {})
+    amounts = []
+    for language in sorted(tokens, key=lambda name: (-tokens[name], name)):
+        text = counts["text_by_language"][language]
+        single = counts.get("one_sentence", {}).get(language, {"documents": 0, "tokens": 0})
+        share = single["tokens"] / max(1, tokens[language])
+        mean = text["characters"] / max(1, text.get("sentences", text["characters"]))
+        if share >= NOTICED_SHARE:
+            amounts.append(
+                f"{single['documents']:,} of {plural(text['documents'], 'document')} in {language} "
+                f"have one sentence ({100 * share:.0f} % of its tokens)"
+            )
+        elif mean >= NOTICED_CHARACTERS:
+            amounts.append(f"{mean:,.0f} characters on average in {language}")
+    return amounts
 
 
-def explain_unsplit(counts: Mapping[str, Any], wanted: Sequence[str]) -> str:
-    """Return a line about the languages of `find_unsplit`, else "".
+def explain_unsplit(amounts: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return a line with the amounts of `describe_unsplit`, else "".
 
     `wanted` are the labels of the objectives that need several sentences.
     """
-    found = find_unsplit(counts)
-    if not (found and wanted):
+    if not (amounts and wanted):
         return ""
-    amounts = []
-    for language in found:
-        single = counts["one_sentence"][language]
-        documents = counts["text_by_language"][language]["documents"]
-        share = single["tokens"] / counts["tokens_by_language"][language]
-        amounts.append(
-            f"{single['documents']:,} of {plural(documents, 'document')} in {language} "
-            f"({100 * share:.0f} % of its tokens)"
-        )
     return (
-        f"sentences: {', '.join(amounts)} have one sentence, but {', '.join(wanted)} need several. "
-        "If each line is a sentence, set encode.sentences: lines. If texts have no marks at the "
-        "ends of sentences, encode.sentences: phrases splits them at blanks. If they are short, "
+        f"sentences: {', '.join(amounts)}. {', '.join(wanted)} need several in a row. If each line "
+        "is a sentence, set encode.sentences: lines. If texts have no marks at the ends of "
+        "sentences, encode.sentences: phrases splits them at blanks. If documents are short, "
         "choose objectives without sentences"
     )

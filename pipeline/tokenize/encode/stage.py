@@ -28,9 +28,9 @@ from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
 from clozeline.pipeline.tokenize.encode.sentence_notes import (
+    describe_unsplit,
     explain_phrases,
     explain_unsplit,
-    find_unsplit,
 )
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
@@ -273,8 +273,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         lacks = (
             f"no document has {', '.join(absent)} (encode.extra): do the records use these names?"
         )
-        wanted = self._find_sentence_objectives() if find_unsplit(counts) else []
-        remarks = [UnknownShares.of(counts).summary(), explain_unsplit(counts, wanted)]
+        unsplit = describe_unsplit(counts)
+        wanted = self._find_sentence_objectives() if unsplit else []
+        remarks = [UnknownShares.of(counts).summary(), explain_unsplit(unsplit, wanted)]
         notes = tuple(filter(None, [*remarks, lacks if absent else ""]))
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))

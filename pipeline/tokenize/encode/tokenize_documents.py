@@ -58,7 +58,8 @@ class EncodeCounts(Counts, total=False):
     """`words` in the chosen sentences, and words that a translation `replaced`"""
     tokens_by_language: dict[str, int]
     text_by_language: dict[str, dict[str, int]]
-    """`documents`, and their `words` and `characters`, or those of the first sides of pairs"""
+    """`documents`, and their `words`, `characters` and `sentences`, or those of the first sides of
+    pairs"""
     one_sentence: dict[str, dict[str, int]]
     """`documents` of one sentence and their `tokens`, by language"""
     unknown_text: dict[str, dict[str, int]]
@@ -319,6 +320,7 @@ def _count(item: TokenDocument) -> EncodeCounts:
                 "documents": 1,
                 "words": item.document.n_words,
                 "characters": len(item.document.text),
+                "sentences": len(item.sentence_starts),
             }
         },
         "tokens_by_source": {item.document.source_group: tokens},

@@ -57,8 +57,8 @@ def test_languages_without_sentences_are_said_with_amounts_labels_and_remedies(t
     run(thai_run, [{"name": name, "max_length": 32} for name in ("masked_lm", *NEEDED)])
     after, before = lines_said(capsys)  # the table, and what was said before the run
     assert "30 documents of 99 (th)" in before
-    assert "30 of 30 documents in th (100 % of its tokens)" in after
-    assert "9 of 9 documents in pt (100 % of its tokens)" in after
+    assert "30 of 30 documents in th have one sentence (100 % of its tokens)" in after
+    assert "9 of 9 documents in pt have one sentence (100 % of its tokens)" in after
     assert "in en" not in after
     assert "masked_lm" not in before + after
     assert all(name in before and name in after for name in NEEDED)
@@ -84,6 +84,15 @@ def test_a_splitter_into_phrases_is_named_as_such(tmp_path, capsys):
     (said,) = lines_said(capsys)
     assert "60 of 60 documents in en" in said
     assert "in pt" not in said
+
+
+def test_long_sentences_are_said_where_empty_lines_divide_texts_without_marks(tmp_path, capsys):
+    words = "e depois vieram os outros que ninguém conhecia " * 14
+    texts = {"pt": [f"{number} {words}\n\n{words}" for number in range(20)], "en": TEXTS["en"]}
+    run(tmp_path, [{"name": NEEDED[0], "max_length": 32}], texts)
+    (said,) = lines_said(capsys)
+    assert "659 characters on average in pt" in said  # two of 657 characters, the number and blanks
+    assert "in en" not in said
 
 
 @pytest.mark.parametrize(
