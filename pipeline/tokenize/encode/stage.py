@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -248,7 +249,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         )
         return line + remedy if named else line
 
-    def _build_objectives(self) -> dict[str, Any]:
+    @cached_property
+    def _objectives(self) -> dict[str, Any]:
         """Return the objectives of the recipe by label."""
         vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
@@ -256,11 +258,11 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def _find_word_objectives(self) -> list[str]:
         """Return the labels of objectives that read words."""
-        return [label for label, made in self._build_objectives().items() if made.reads_words]
+        return [label for label, made in self._objectives.items() if made.reads_words]
 
     def _find_sentence_objectives(self) -> list[str]:
         """Return the labels of objectives that need several sentences in a row."""
-        return [label for label, made in self._build_objectives().items() if made.reads_sentences]
+        return [label for label, made in self._objectives.items() if made.reads_sentences]
 
     def row(self, counts: EncodeCounts) -> StageRow:
         out = f"{plural(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
