@@ -14,7 +14,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureE
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import hash_data_files
-from clozeline.pipeline.clean.languages import UNDECIDED
+from clozeline.pipeline.clean.languages import UNDECIDED, find_labels
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -71,13 +71,16 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             for name, source in self.config.sources.items()
         }
         for key, component in {"clean.language": self.config.language, **by_source}.items():
-            if isinstance(component, Component) and component.options.keep:
+            if isinstance(component, Component) and (
+                component.options.keep or hash_data_files(component.options)
+            ):
                 known = component.build().languages() | {UNDECIDED}
-                for code in sorted(set(component.options.keep) - known):
-                    yield (
-                        f"{key}.keep: {component.name} does not know the language '{code}'; "
-                        f"{suggest_codes(code, known)}"
-                    )
+                for code in sorted(set(component.options.keep)):
+                    if not find_labels(code, known):
+                        yield (
+                            f"{key}.keep: {component.name} does not know the language '{code}'; "
+                            f"{suggest_codes(code, known)}"
+                        )
 
         filter_lists = (
             self.config.filters,
@@ -152,7 +155,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             "line_rules": steps.line_rules,
             "files": {
                 path: digest
-                for each in filters
+                for each in (*filters, *steps.languages)
                 for path, digest in hash_data_files(each.options).items()
             },
             "exclude": None if self._exclusion is None else self._exclusion.sha256,
@@ -164,19 +167,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         }
 
     @cached_property
-    def _filter_files(self) -> dict[str, str]:
-        """SHA-256 of each file that filters read, by path."""
+    def _data_files(self) -> dict[str, str]:
+        """SHA-256 of each file that filters and language identifiers read, by path."""
         return {
             path: digest
             for source in self._source_steps.values()
-            for component in (*source.filters, *source.pair_filters)
+            for component in (*source.filters, *source.pair_filters, *source.languages)
             for path, digest in hash_data_files(component.options).items()
         }
 
     @cached_property
     def _companions(self) -> dict[Path, FileState]:
-        """States of the files that filters read, observed after hashing these files."""
-        return {Path(path): observe_file(Path(path)) for path in self._filter_files}
+        """States of these files, observed after hashing them."""
+        return {Path(path): observe_file(Path(path)) for path in self._data_files}
 
     @cached_property
     def _exclusion(self) -> Exclusion | None:
@@ -235,7 +238,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return replace(
             row,
             dropped=(("file", skipped), *row.dropped, *noticed),
-            notes=tuple(_describe_changes(counts.get("normalized", {}))),
+            notes=(*_describe_changes(counts.get("normalized", {})), *_describe_lines(counts)),
             totals={**row.totals, "byte": counts.get("bytes_in", 0)},
         )
 
@@ -280,3 +283,17 @@ def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
         total = -sum(count for count, _ in changes)
         listed = ", ".join(f"{-count:,} {name}" for count, name in changes)
         yield f"stored form: {total:,} characters changed: {listed}"
+
+
+def _describe_lines(counts: CleanCounts) -> Iterator[str]:
+    """Yield a line with what `clean.language.by: line` dropped from documents that are kept."""
+    if lines := counts.get("lines_dropped", {}):
+        characters = counts["line_characters_dropped"]
+        listed = ", ".join(
+            f"{language} {lines[language]:,}"
+            for language in sorted(lines, key=lambda each: -lines[each])
+        )
+        yield (
+            f"dropped {plural(sum(lines.values()), 'line')} of {sum(characters.values()):,} "
+            f"characters in other languages: {listed}"
+        )

@@ -15,7 +15,8 @@ from clozeline.pipeline.clean.extractors._extraction import (
     shared_extractor_process,
 )
 from clozeline.pipeline.clean.filters import Filter
-from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED, LanguageRule
+from clozeline.pipeline.clean.language_step import LanguageStep
+from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.inputs import (
     FileState,
@@ -88,6 +89,11 @@ class SourceSteps:
     unwrap: bool = False
     line_rules: LineRules = "paragraphs"
 
+    @property
+    def languages(self) -> Sequence[LanguageComponent]:
+        """The language identifier, if the source has one."""
+        return [] if self.language is None else [self.language]
+
 
 class CleaningSteps:
     """The cleaning steps of one source, built once per unit.
@@ -98,7 +104,7 @@ class CleaningSteps:
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
         self._extraction = shared_extractor_process(source.extractor)
-        self._language = None if source.language is None else LanguageRule(source.language)
+        self._language = LanguageStep(source.language, tally)
         self._filters = _build_filters(source.filters)
         self._pair_filters = _build_filters(source.pair_filters)
         self._form = source.normalize
@@ -111,7 +117,7 @@ class CleaningSteps:
             "too_long",
             "empty",
             *EXTRACTION_KEYS,
-            *(LANGUAGE_KEYS if self._language else []),
+            *(LANGUAGE_KEYS if source.language else []),
         ]
 
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
@@ -168,7 +174,7 @@ class CleaningSteps:
             stated_language = stated_language or document.language
 
         self._tally.add({"characters_in": document.characters})
-        identified = self._identify_language(document, stated_language)
+        identified = self._language.identify(document, stated_language)
         if identified is None:
             return None
         return self._apply_filters(late, identified)
@@ -226,30 +232,6 @@ class CleaningSteps:
             return None
 
         return text
-
-    def _identify_language(
-        self, document: Document, stated_language: str | None
-    ) -> Document | None:
-        if stated_language is not None:
-            return document.replace(language=stated_language, language_score=1.0)
-        if self._language is None:
-            return document
-        if document.language != UNDECIDED:  # the record states its language
-            if not self._language.accepts(document.language):
-                self._tally.reject(document, "language", document.language)
-                self._tally.count_cut("language", document.characters)
-                return None
-            return document
-
-        language, score, reason, detail = self._language.judge(document.text)
-        document = document.replace(language=language, language_score=score)
-
-        if reason:
-            self._tally.reject(document, reason, detail)
-            self._tally.count_cut("language", document.characters)
-            return None
-
-        return document
 
     def _apply_filters(
         self, filters: Iterable[tuple[str, Filter]], document: Document

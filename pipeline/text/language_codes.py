@@ -1,11 +1,17 @@
-"""Language codes (ISO 639), and suggestions for mistaken ones."""
+"""Language codes (ISO 639), which of them name one language, and suggestions for mistaken ones.
+
+`de`, `deu`, `deu_Latn` and `de-AT` are codes of German; models and records use different ones.
+"""
 
 import difflib
 import re
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import Final, Generic, NamedTuple, TypeVar
 
 _CODE: Final = re.compile(r"[a-z]{2,3}([-_]\w+)*")
+_MOST_SHOWN: Final = 5
+"""Maximum codes of one language in a suggestion."""
 
 
 def require_code(key: str, word: str | None) -> None:
@@ -23,11 +29,112 @@ def parse_code(value: object) -> str | None:
     return code if _CODE.fullmatch(code) else None
 
 
+class _Code(NamedTuple):
+    """The parts of a code: `("zh", "Hant", {"tw"})` of `zho_Hant_TW`."""
+
+    language: str
+    """ISO 639-1 code, ISO 639-3 where there is none; of a macrolanguage where it has one"""
+    script: str
+    """ISO 15924 code, "" if the code has none"""
+    varieties: frozenset[str]
+    """regions and variants, in lower case"""
+
+
+_SCRIPT: Final = re.compile("[A-Za-z]{4}")
+_HAN: Final = frozenset({"Hani", "Hans", "Hant"})
+"""Han, and its simplified and traditional form."""
+_WRITTEN_NORWEGIAN: Final = {"nb": "no"}
+"""`no` in most models and records; Nynorsk is `nn`."""
+
+
+@cache
+def _read_code(code: str) -> _Code:
+    from babel.core import get_global  # a slow import, needed for codes that are not equal
+
+    head, *parts = re.split("[-_]", code)
+    alias, *implied = get_global("language_aliases").get(head.lower(), head.lower()).split("_")
+    parts = implied + parts
+    scripts = [part.title() for part in parts if _SCRIPT.fullmatch(part)]
+    varieties = frozenset(part.lower() for part in parts if not _SCRIPT.fullmatch(part))
+    language = _WRITTEN_NORWEGIAN.get(alias, alias)
+    return _Code(language, scripts[-1] if scripts else "", varieties)
+
+
+def base_language(code: str) -> str:
+    """Return the ISO 639-1 code of a language, 639-3 where there is none: `de` for `deu_Latn`."""
+    return _read_code(code).language
+
+
+def names_language(code: str, wanted: str) -> bool:
+    """Return whether a code names what a wanted code names, or a part of it.
+
+    `deu_Latn`, `de-AT` and `de` are parts of `de`, and of `deu_Latn`, since German without a script
+    is in Latin. `zho_Hant` is a part of `zh`, and `zh` is none of `zho_Hant`.
+    """
+    if code == wanted:
+        return True
+    ours = _read_code(code)
+    theirs = _read_code(wanted)
+    return (
+        ours.language == theirs.language
+        and theirs.varieties <= ours.varieties
+        and _is_written_in(ours, theirs.script)
+    )
+
+
+def _is_written_in(code: _Code, script: str) -> bool:
+    from babel.core import get_global
+
+    if not script:
+        return True
+    usual = get_global("likely_subtags").get(code.language, "").split("_")
+    own = code.script or (usual[1] if len(usual) > 1 else "")
+    return own == script or ("Hani" in {own, script} and {own, script} <= _HAN)
+
+
+T = TypeVar("T")
+
+
+class LanguageTable(Mapping[str, T], Generic[T]):
+    """Entries by language, which each code of the language finds: `deu_Latn` that of `de`.
+
+    The entry of the same code comes first, then the first one that the code is a part of.
+    """
+
+    def __init__(self, entries: Mapping[str, T]) -> None:
+        self._entries = dict(entries)
+        self._keys: dict[str, str] = {code: code for code in entries}
+
+    def find_key(self, code: str) -> str | None:
+        """Return the code under which a language has its entry; None without one."""
+        if code not in self._keys:
+            named = (key for key in self._entries if names_language(code, key))
+            self._keys[code] = next(named, "")
+        return self._keys[code] or None
+
+    def __contains__(self, code: object) -> bool:
+        return isinstance(code, str) and self.find_key(code) is not None
+
+    def __getitem__(self, code: str) -> T:
+        if (key := self.find_key(code)) is None:
+            raise KeyError(code)
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 def suggest_codes(word: str, known: Collection[str]) -> str:
-    """Return the end of an error message: the known code that a word means, or similar codes."""
-    if (code := _find_code(word)) in known:
-        return f"did you mean '{code}'?"
-    return f"known: {', '.join(difflib.get_close_matches(word, known) or sorted(known))}"
+    """Return the end of an error message: the known codes that a word means, or similar codes."""
+    code = _find_code(word) or word
+    meant = [each for each in sorted(known) if names_language(each, base_language(code))]
+    if meant:
+        return f"did you mean {' or '.join(map(repr, meant[:_MOST_SHOWN]))}?"
+    similar = difflib.get_close_matches(word, known) or sorted(known)
+    return f"known: {', '.join(similar)}"
 
 
 def _find_code(name: str) -> str | None:

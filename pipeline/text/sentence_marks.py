@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from clozeline.pipeline.text.language_codes import base_language
+
 SENTENCE_TERMINAL: Final = (
     "!.?\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u104a"
     "\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8-\u1aab"
@@ -38,9 +40,9 @@ _IS_MARK: Final = re.compile(f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{OTHER_
 
 
 def is_sentence_mark(character: str, language: str) -> bool:
-    """Return whether a character ends sentences of a language, given by its ISO 639-1 code."""
+    """Return whether a character ends sentences of a language, given by its ISO 639 code."""
     return _IS_MARK.match(character) is not None or (
-        character == GREEK_QUESTION and language == "el"
+        character == GREEK_QUESTION and base_language(language) == "el"
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.normal_form import split_at_blanks
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph
@@ -250,6 +251,6 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
 
 def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
     """Return how many different stop words a text has, as tokens or (without blanks) as strings."""
-    if language in UNSPACED_LANGUAGES:
+    if base_language(language) in UNSPACED_LANGUAGES:
         return sum(word in statistics.text for word in words)
     return statistics.count_tokens_in(words)

@@ -12,6 +12,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF
 
 from clozeline.pipeline.tasks.readers import TaskMetadata
+from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.train.task_heads._task_head import mean
@@ -74,7 +75,7 @@ def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
         return "13a"
     names = [unicodedata.name(character, "") for character in set(unspaced)]
     chinese = all(name.startswith("CJK") for name in names)
-    return _TOKENIZERS.get(language.partition("-")[0], "zh" if chinese else "char")
+    return _TOKENIZERS.get(base_language(language), "zh" if chinese else "char")
 
 
 def text_metrics(

@@ -17,6 +17,7 @@ from clozeline.pipeline.clean.filters import (
 )
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.normal_form import match_words
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -56,7 +57,9 @@ class BadWords(ThresholdFilter):
             for file in options.lists.iterdir()
             if file.is_file() and not file.name.startswith(".")
         )
-        self._terms = {file.name.split(".")[0]: _group_by_first_word(file) for file in files}
+        self._terms = LanguageTable(
+            {file.name.split(".")[0]: _group_by_first_word(file) for file in files}
+        )
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the share of listed words; note a language without a list."""

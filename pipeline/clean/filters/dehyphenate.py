@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # a hyphen at the end of a line, the second part of the word, attached marks, and a blank; a page
@@ -13,13 +14,15 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 _HYPHENATED: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_CONJUNCTIONS: Final = {
-    "en": {"and", "or"},
-    "de": {"und", "oder"},
-    "nl": {"en", "of"},
-    "fr": {"et", "ou"},
-    "es": {"y", "o"},
-}
+_CONJUNCTIONS: Final = LanguageTable(
+    {
+        "en": {"and", "or"},
+        "de": {"und", "oder"},
+        "nl": {"en", "of"},
+        "fr": {"et", "ou"},
+        "es": {"y", "o"},
+    }
+)
 """Words after a suspended hyphen, by language: `pre- and post-war`, `Vor- und Nachteile`."""
 
 

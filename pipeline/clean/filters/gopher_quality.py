@@ -18,6 +18,7 @@ from clozeline.pipeline.clean.filters import (
     at_most,
 )
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.text_statistics import (
     TextStatistics,
     count_stop_words,
@@ -115,7 +116,9 @@ class GopherQuality(ThresholdFilter):
             if options.stop_words_from is None
             else read_stop_words(options.stop_words_from)
         )
-        self._stop_words = {language: frozenset(words) for language, words in lists.items()}
+        self._stop_words = LanguageTable(
+            {language: frozenset(words) for language, words in lists.items()}
+        )
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict of the first rule that fails; note a language without a list."""

@@ -1,11 +1,9 @@
 """Score texts with a fastText quality classifier (DCLM, arXiv:2406.11794, section 4.4)."""
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -13,11 +11,8 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.fasttext_model import FastTextModel
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.process import ChildLimits, python_command, run_child
-
-_LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
-_LOAD_SECONDS: Final = 120
 
 
 class Quality(ThresholdFilter):
@@ -45,8 +40,8 @@ class Quality(ThresholdFilter):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._model = _load_model(options.model)
-        if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
+        self._model = FastTextModel(options.model, "quality")
+        if options.label not in (labels := self._model.labels()):
             raise ConfigurationError(
                 f"quality: {options.model} has no label {options.label!r}; set `label` to one of "
                 f"its {len(labels)} labels: {', '.join(sorted(labels)[:8])}"
@@ -66,42 +61,4 @@ class Quality(ThresholdFilter):
         return Verdict(reason, detail, columns={"quality": score})
 
     def _score(self, text: str) -> float:
-        # the model reads one line; rounding may give probabilities above 1
-        probabilities = dict(
-            zip(*self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0), strict=True)
-        )
-        return round(min(1.0, float(probabilities[self._options.label])), 6)
-
-
-@cache
-def _load_model(path: Path) -> Any:
-    """Load a model, first in a child process.
-
-    The library may hang, or end the process, if a file is damaged.
-    """
-    try:
-        import fasttext
-    except ImportError as error:
-        raise ConfigurationError(
-            f"quality: needs the package fasttext-predict ({error}): pip install "
-            "'clozeline[quality]'"
-        ) from error
-
-    try:
-        command = python_command("-c", _LOAD, str(path))
-        done = run_child(command, limits=ChildLimits(), timeout_s=_LOAD_SECONDS, text=True)
-        reason = (
-            (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            if done.returncode
-            else ""
-        )
-    except subprocess.TimeoutExpired:
-        reason = f"loading it takes more than {_LOAD_SECONDS} s"
-
-    if reason:
-        raise ConfigurationError(
-            f"quality: {path}: expected a fastText classifier, .bin or .ftz ({reason}); copy the "
-            "file again"
-        )
-
-    return fasttext.load_model(str(path))
+        return round(dict(self._model.rank(text, -1))[self._options.label], 6)

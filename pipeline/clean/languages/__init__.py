@@ -2,14 +2,18 @@
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import field
 from string import digits
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.clean.languages._line_rule import KeptLines, LineAnswer, keep_lines
 from clozeline.pipeline.registries import LanguageComponent
+from clozeline.pipeline.text.language_codes import LanguageTable, names_language
 
 Score = Annotated[float, Field(ge=0, le=1)]
 _SHORT_CHARACTERS: Final = 100
@@ -20,6 +24,8 @@ LANGUAGE_KEYS: Final = {
     "language_score": "language.threshold, language.long_threshold",
 }
 """The configuration key behind each reason of a language rule."""
+MIXED_COLUMN: Final = "line_languages"
+"""Key of `extra` with the languages of a document whose lines are in several."""
 UNDECIDED: Final = "und"
 """Code for an undecided language: a text that is too short, has no letters, or fits two languages
 equally well."""
@@ -30,8 +36,11 @@ class LanguageOptions:
     """Options of all identifiers."""
 
     keep: list[str] = field(default_factory=list)
-    """language codes (ISO 639-1) of the documents to keep, and `und` for undecided ones; empty
-    keeps all"""
+    """language codes of the documents to keep, such as `de`, `deu` or `deu_Latn`, and `und` for
+    undecided ones; empty keeps all"""
+    by: Literal["document", "line"] = "document"
+    """what is kept: whole documents, or of each document the lines in languages of `keep`. A line
+    of fewer than 20 letters, or with a score below the minimum, belongs to the line before it"""
     threshold: Score = 0.65
     """minimum score, 0 to 1, of a kept document of up to 100 characters; no effect if `keep` is
     empty"""
@@ -43,8 +52,9 @@ class LanguageOptions:
 
     def minimum_score(self, language: str, characters: int) -> tuple[float, str]:
         """Return the minimum score for a language and a length, and the key that decides it."""
-        if language in self.thresholds:
-            return self.thresholds[language], f"thresholds.{language}"
+        thresholds = LanguageTable(self.thresholds)
+        if (key := thresholds.find_key(language)) is not None:
+            return thresholds[key], f"thresholds.{key}"
         if characters <= _SHORT_CHARACTERS or self.long_threshold <= self.threshold:
             return self.threshold, "threshold"
         share = min(1.0, (characters - _SHORT_CHARACTERS) / (_LONG_CHARACTERS - _SHORT_CHARACTERS))
@@ -69,6 +79,27 @@ def remove_noise(text: str) -> str:
 def drop_ascii(text: str) -> str:
     """Return the characters of a text that are not ASCII."""
     return "" if text.isascii() else _ASCII.sub("", text)
+
+
+_NO_LETTER: Final = re.compile(r"[\W\d_]+")
+_ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
+_FEWEST_LETTERS: Final = 20
+"""Letters below which a text is undecided."""
+LEAST_MARGIN: Final = 0.1
+"""Least distance of the best score from the second; below it, a text is undecided."""
+
+
+def count_letters(text: str) -> Counter[str]:
+    """Return the number of each letter; all of ASCII, which no script divides, count as `a`."""
+    letters = Counter(_NO_LETTER.sub("", drop_ascii(text)))
+    ascii_letters = text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
+    letters["a"] = len(ascii_letters)
+    return letters
+
+
+def has_enough_letters(letters: Counter[str]) -> bool:
+    """Return whether the letters of a text are enough to tell its language."""
+    return letters.total() >= _FEWEST_LETTERS
 
 
 _SAMPLE_CHARACTERS: Final = 2000
@@ -119,30 +150,42 @@ class LanguageIdentifier(ABC):
 
     @abstractmethod
     def identify(self, text: str) -> tuple[str, float]:
-        """Return an ISO 639-1 code (else 639-3) or `und` if undecided, and a score in [0, 1]."""
+        """Return one of `languages()` or `und` if undecided, and a score in [0, 1]."""
+
+
+def find_labels(code: str, labels: Iterable[str]) -> list[str]:
+    """Return the labels of an identifier that a code names, sorted.
+
+    A label of the same name is the only one: with lid.176, `sq` is not `als`, which is its label of
+    Alemannic, though the code of Albanian in NLLB's.
+    """
+    known = sorted(labels)
+    return [code] if code in known else [label for label in known if names_language(label, code)]
 
 
 class LanguageRule:
-    """Decides by language and score whether a document is kept."""
+    """Decides by language and score whether a document, or a line of it, is kept."""
 
     def __init__(self, component: LanguageComponent) -> None:
         self._identifier: LanguageIdentifier = component.build()
         self._options: LanguageOptions = component.options
+        self.is_by_line = self._options.by == "line"
+        labels = {*self._identifier.languages(), UNDECIDED}
+        self._kept = {label for code in self._options.keep for label in find_labels(code, labels)}
+        self._accepted = LanguageTable(dict.fromkeys(self._options.keep))
 
     def accepts(self, language: str) -> bool:
         """Return whether to keep documents in a stated language, with or without its region."""
-        keep = self._options.keep
-        return not keep or not {language, re.split("[-_]", language)[0]}.isdisjoint(keep)
+        return not self._options.keep or language in self._accepted
 
     def judge(self, text: str) -> tuple[str, float, str, str]:
         """Return language and score of a text, and reason and detail of a rejection or ""."""
         language, score = self._identifier.identify(text)
-        options = self._options
-        if not options.keep:
+        if not self._options.keep:
             return language, score, "", ""
-        if language not in options.keep:
+        if language not in self._kept:
             return language, score, "language", language
-        least, key = options.minimum_score(language, len(text))
+        least, key = self._options.minimum_score(language, len(text))
 
         if score < least:
             return (
@@ -153,3 +196,18 @@ class LanguageRule:
             )
 
         return language, score, "", ""
+
+    def keep_lines(self, text: str) -> KeptLines | None:
+        """Return the lines in wanted languages; None if no line is long or clear enough."""
+        return keep_lines(
+            text,
+            self._identify_line,
+            lambda language: not self._options.keep or language in self._kept,
+        )
+
+    def _identify_line(self, line: str) -> LineAnswer | None:
+        if len(line) < _FEWEST_LETTERS:
+            return None
+        language, score = self._identifier.identify(line)
+        is_clear = score >= self._options.minimum_score(language, len(line))[0]
+        return LineAnswer(language, score) if is_clear and language != UNDECIDED else None

@@ -12,18 +12,17 @@ from py3langid.langid import LanguageIdentifier as Model
 from clozeline.native.library import is_available
 from clozeline.native.ngrams import NgramTable
 from clozeline.pipeline.clean.languages import (
+    LEAST_MARGIN,
     UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
-    drop_ascii,
+    count_letters,
+    has_enough_letters,
     remove_noise,
     sample_text,
 )
 
-_NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
-_FEWEST_LETTERS: Final = 20  # texts with fewer letters are undecided
-_LEAST_MARGIN: Final = 0.1  # minimum distance of the best score from the second
 
 
 class _Script(NamedTuple):
@@ -122,10 +121,10 @@ class Py3langid(LanguageIdentifier):
         return frozenset(_model(is_native=is_available()).labels)
 
     def identify(self, text: str) -> tuple[str, float]:
-        letters = _count_letters(text := remove_noise(sample_text(text)))
-        total = letters.total()
-        if total < _FEWEST_LETTERS:
+        letters = count_letters(text := remove_noise(sample_text(text)))
+        if not has_enough_letters(letters):
             return UNDECIDED, 0.0
+        total = letters.total()
         least = _SCRIPT_SHARE * total
         is_latin = _count_matches(_LATIN_LETTER, letters) >= least
         for language, script in () if is_latin else _NAMING_SCRIPTS.items():
@@ -135,20 +134,9 @@ class Py3langid(LanguageIdentifier):
         best, score, second = _find_best_two(_model(is_native=is_available()), text)
         # the model guesses a language even for a script that it has never seen
         has_other_script = _count_matches(_letter_pattern(best), letters) < least
-        if has_other_script or score - second < _LEAST_MARGIN:
+        if has_other_script or score - second < LEAST_MARGIN:
             return UNDECIDED, score
         return best, score
-
-
-_ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
-
-
-def _count_letters(text: str) -> Counter[str]:
-    """Return the number of each letter; all of ASCII, which no script divides, count as `a`."""
-    letters = Counter(_NO_LETTER.sub("", drop_ascii(text)))
-    ascii_letters = text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
-    letters["a"] = len(ascii_letters)
-    return letters
 
 
 def _count_matches(pattern: re.Pattern[str], letters: Counter[str]) -> int:

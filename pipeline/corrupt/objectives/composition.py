@@ -15,6 +15,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, Pair
 from clozeline.pipeline.kernels.ragged import insert_at
 from clozeline.pipeline.registries import OBJECTIVES, ObjectiveComponent
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, SampleBatch, ShardRow
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -105,7 +106,7 @@ class Composition(DenoisingPair):
     def _find_language_ids(self) -> Int64:
         """Return the id of the token of each language code, -1 for no token; shape [codes]."""
         vocabulary = self.vocabulary
-        wanted = self.options.language_tokens
+        wanted = LanguageTable(self.options.language_tokens)
         if vocabulary.folder is None or not vocabulary.languages:  # no corpus, so no rows
             return np.zeros(0, np.int64)
         piece = load_tokenizer(vocabulary.folder).piece

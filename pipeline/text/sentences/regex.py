@@ -5,6 +5,7 @@ from functools import cache
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.sentence_marks import (
     ARMENIAN_COLON,
     BURMESE_COMMA,
@@ -74,11 +75,6 @@ _SPACED_LETTERS: Final = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.[ \u00a0\u202f]){1
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
 
 
-def _main_code(language: str) -> str:
-    """Return a language without its subtags."""
-    return language.partition("-")[0].partition("_")[0]
-
-
 class Regex(SentenceSplitter):
     """Splits after a mark that ends a sentence, and at every empty line.
 
@@ -111,7 +107,7 @@ class Regex(SentenceSplitter):
         """Return the character offset of each sentence; subtags of the language are ignored."""
         if not text:
             return []
-        language = _main_code(language)
+        language = base_language(language)
         if language in _WITHOUT_MARKS:
             return self._phrases.starts(text, language)
 
@@ -132,7 +128,7 @@ class Regex(SentenceSplitter):
         return starts
 
     def splits_phrases(self, language: str) -> bool:
-        return _main_code(language) in _WITHOUT_MARKS
+        return base_language(language) in _WITHOUT_MARKS
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: LanguageRules) -> bool:
         """Return whether marks at `match` end a sentence; the text continues at `start`."""

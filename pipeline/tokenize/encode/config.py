@@ -8,6 +8,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.registries import SENTENCES, SegmenterComponent, SentencesComponent
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
+from clozeline.pipeline.text.language_codes import LanguageTable
 
 
 @config_class
@@ -38,7 +39,7 @@ class EncodeConfig:
     def __post_init__(self) -> None:
         for language, chosen in self.words.items():
             known = chosen.type.languages
-            if known and language not in known:
+            if known and language not in LanguageTable(dict.fromkeys(known)):
                 raise ValueError(
                     f"words: {chosen.name} segments {', '.join(known)}, got the language "
                     f"{language!r}"

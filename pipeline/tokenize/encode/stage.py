@@ -25,6 +25,7 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.shards.layout import split_amount
+from clozeline.pipeline.text.language_codes import LanguageTable, base_language
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
@@ -211,7 +212,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         for languages that no document has are reported, too. `documents` are counts by language.
         """
         # segmenters for languages that no document has
-        if unused := sorted(self.config.words.keys() - documents.keys()):
+        words = LanguageTable(self.config.words)
+        if unused := sorted({*words} - {words.find_key(language) for language in documents}):
             return (
                 f"words: encode.words names {', '.join(unused)}, but the languages of the "
                 f"documents are {', '.join(sorted(documents))}: set them by clean.language, or by "
@@ -222,14 +224,20 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         wanted = self._find_word_objectives()
         if not wanted:
             return ""
-        segmenters = {
-            language: name
-            for name in SEGMENTERS.available()
-            for language in SEGMENTERS.load_class(name).languages
-        }
+        segmenters = LanguageTable(
+            {
+                language: name
+                for name in SEGMENTERS.available()
+                for language in SEGMENTERS.load_class(name).languages
+            }
+        )
 
-        candidates = UNSPACED_LANGUAGES | segmenters.keys()
-        unspaced = candidates & documents.keys() - self.config.words.keys()
+        unspaced = {
+            language
+            for language in documents
+            if (base_language(language) in UNSPACED_LANGUAGES or language in segmenters)
+            and language not in words
+        }
         if not unspaced:
             return ""
 
@@ -242,7 +250,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
         named = [
             f"{language}: {segmenters[language]}"
-            for language in sorted(unspaced & segmenters.keys())
+            for language in sorted(unspaced)
+            if language in segmenters
         ]
         remedy = (
             f"; encode.words: {{{', '.join(named)}}} finds words (pip install 'clozeline[words]')"

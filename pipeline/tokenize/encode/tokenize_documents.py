@@ -23,6 +23,7 @@ from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
@@ -278,7 +279,9 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             switcher = SentenceSwitcher(words, splitter, self.heldout)
 
         with self.runs.write(output, self.unit_name(unit)) as pieces:
-            segmenters = {language: chosen.build() for language, chosen in self.words.items()}
+            segmenters = LanguageTable(
+                {language: chosen.build() for language, chosen in self.words.items()}
+            )
             ids = tokenizer.vocabulary.id_dtype
             writer = RunWriter(
                 pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra

