@@ -115,6 +115,10 @@ WordMarks: TypeAlias = Literal["start", "end", "each", "none"]
 it, no mark because each piece is a word, or no mark at all."""
 
 
+Bounds: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""`starts` and `ends` of an `Encoding`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """The tokens of a text, with character offsets; several tokens may share a character."""
@@ -243,27 +247,39 @@ class PieceTable:
         encodings = []
 
         for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
-            widths = self.lengths.take(tokens)
-            ends = np.cumsum(widths, dtype=np.int64)
-            actual = int(widths.sum())
-            expected = len(text if text.isascii() else text.encode())
-            if actual != expected:
+            bounds = self.bounds(text, tokens)
+            if bounds is None:
+                actual = int(self.lengths.take(tokens).sum())
                 raise IntegrityError(
-                    f"the tokenizer lost or added text: text {row} of a batch has {expected} "
-                    f"bytes, but its tokens have {actual}; the text starts with {text[:60]!r}"
+                    f"the tokenizer lost or added text: text {row} of a batch has "
+                    f"{len(text.encode())} bytes, but its tokens have {actual}; the text starts "
+                    f"with {text[:60]!r}"
                 )
-
-            # offsets in bytes, then in characters
-            starts = ends - widths
-
-            if not text.isascii():
-                characters = characters_of(text)
-                starts = characters[starts]
-                ends = characters[ends - 1] + 1
-
-            encodings.append(Encoding(tokens, starts, ends))
+            encodings.append(Encoding(tokens, *bounds))
 
         return encodings
+
+    def bounds(self, text: str, ids: NDArray[Any], added: int = 0) -> Bounds | None:
+        """Return the offsets of tokens, which have `added` bytes before those of the text.
+
+        The result is None if the pieces have more or fewer bytes.
+        """
+        widths = self.lengths.take(ids)
+        ends = np.cumsum(widths, dtype=np.int64)
+        size = len(text if text.isascii() else text.encode())
+        if (ends[-1] if len(ends) else 0) != size + added:
+            return None
+
+        # offsets in bytes, then in characters; added bytes belong to the first character
+        starts = ends - widths
+        if added:
+            starts = np.maximum(starts - added, 0)
+            ends = np.maximum(ends - added, 1)
+        if not text.isascii():
+            characters = characters_of(text)
+            starts = characters[starts]
+            ends = characters[ends - 1] + 1
+        return starts, ends
 
 
 class Tokenizer(ABC):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -21,27 +21,29 @@ from clozeline.pipeline.tokenize.tokenizers._byte_level_words import (
     ByteLevelWords,
     has_byte_level_words,
 )
+from clozeline.pipeline.tokenize.tokenizers._piece_marks import (
+    BLANKS,
+    byte_converter,
+    find_marks,
+)
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    ENCODING_CUT,
     Encoding,
     PieceTable,
     Tokenizer,
     UnknownParts,
     UnknownReason,
-    WordMarks,
-    byte_alphabet,
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
+from clozeline.pipeline.tokenize.tokenizers._token_offsets import has_local_words, offset_finder
 from clozeline.repair import rebuild_hint
 
-_BYTE_PIECE: Final = re.compile("<0x[0-9A-F]{2}>")
 _PRIVATE_PREFIX: Final = f"\uffff{secrets.token_hex(16)}"
 """prefix for the names of special pieces: random in each process and never written, so that no text
 contains it"""
 _MOST_SHOWN_CHARACTERS: Final = 24
 """most characters of an unknown word that are shown"""
-_BLANKS: Final = " \u2581\u0120"
-"""a space in text, in pieces of SentencePiece and in the byte alphabet"""
 
 
 class TokenizerJson(Tokenizer):
@@ -70,8 +72,8 @@ class TokenizerJson(Tokenizer):
         _check_added(self._model, spec, hidden, where)
 
         # the bytes of all pieces, and the vocabulary
-        marks = _find_marks(spec, self._model)
-        to_bytes = _byte_converter(spec, self._model)
+        marks = find_marks(spec, self._model)
+        to_bytes = byte_converter(spec, self._model)
         self._table = PieceTable(
             [None if name in special else to_bytes(name) for name in names], names, marks
         )
@@ -84,6 +86,13 @@ class TokenizerJson(Tokenizer):
         self._lossless = not self.loss
         by_words = has_byte_level_words(spec, special)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
+        self._offsets = offset_finder(
+            spec, self._model, self._table, self.unknown_id, is_local=self._is_local(special)
+        )
+
+    def _is_local(self, special: Collection[str]) -> bool:
+        """Return whether text is normalized and split character by character."""
+        return has_local_words(self._spec, special)
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: PublishedMetadata) -> Self:
@@ -116,12 +125,36 @@ class TokenizerJson(Tokenizer):
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         if self._words is not None:
             return self._table.encodings(texts, map(self._words.encode, texts))
-        # one by one, for the memory of the library
-        rows = (self._model.encode(text, add_special_tokens=False) for text in texts)
+        return [encoding for group in _group(texts) for encoding in self._encode_group(group)]
+
+    def _encode_group(self, texts: Sequence[str]) -> list[Encoding]:
         if self._lossless:  # the lengths of the pieces show that no text is lost
-            return self._table.encodings(texts, (self._ids(row) for row in rows))
-        bounds = ((row, np.array(row.offsets, np.int64).reshape(-1, 2)) for row in rows)
-        return [Encoding(self._ids(row), bound[:, 0], bound[:, 1]) for row, bound in bounds]
+            return self._table.encodings(texts, self._encode_ids(texts))
+        if self._offsets is None:
+            return list(map(self._encode_slowly, texts))
+        known = self._offsets.are_known(texts).tolist()
+        fast = list(compress(texts, known))
+        ids = self._encode_ids(fast)
+        found = zip(ids, self._offsets.find(fast, ids), strict=True)
+        encodings = []
+        for text, is_known in zip(texts, known, strict=True):
+            encoding = None
+            if is_known:
+                tokens, bounds = next(found)
+                encoding = bounds and Encoding(tokens, *bounds)
+            encodings.append(encoding or self._encode_slowly(text))
+        return encodings
+
+    def _encode_slowly(self, text: str) -> Encoding:
+        """Return the tokens of a text with the library's offsets."""
+        row = self._model.encode(text, add_special_tokens=False)
+        offsets = chain.from_iterable(row.offsets)
+        starts, ends = np.fromiter(offsets, np.int64, 2 * len(row)).reshape(-1, 2).T
+        return Encoding(self._ids(row), starts, ends)
+
+    def _encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.generic]]:
+        rows = self._model.encode_batch_fast(texts, add_special_tokens=False)
+        return list(map(self._ids, rows))
 
     def _ids(self, row: tokenizers.Encoding) -> NDArray[np.generic]:
         return np.array(row.ids, self.vocabulary.id_dtype)
@@ -169,7 +202,7 @@ class TokenizerJson(Tokenizer):
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
         model = self._spec["model"]
         normalizer = self._model.normalizer
-        word = (normalizer.normalize_str(text) if normalizer else text).strip(_BLANKS)
+        word = (normalizer.normalize_str(text) if normalizer else text).strip(BLANKS)
         longest = model.get("max_input_chars_per_word")  # of WordPiece
         if longest is not None and len(word) > longest:
             return UnknownReason.LONG_WORD, (
@@ -306,6 +339,21 @@ class TokenizerJson(Tokenizer):
         return library
 
 
+def _group(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield small groups of texts for a call of the library, whose memory grows with the text."""
+    group: list[str] = []
+    characters = 0
+    for text in texts:
+        group.append(text)
+        characters += len(text)
+        if characters >= ENCODING_CUT:
+            yield group
+            group = []
+            characters = 0
+    if group:
+        yield group
+
+
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
     """Read a `tokenizer.json`; raise IntegrityError if it is missing or not a tokenizer."""
     try:
@@ -417,63 +465,3 @@ def _check_added(
                 f"file, but {library_id} in the `tokenizers` library: the ids of a model's tokens "
                 "must not change"
             )
-
-
-def _word_suffix(spec: dict[str, Any]) -> str:
-    """Return the end-of-word mark of the model, or of the decoder if a normalizer appends it."""
-    decoder = spec.get("decoder") or {}
-    removed = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
-    suffix: str = spec["model"].get("end_of_word_suffix") or removed
-    return (
-        suffix if suffix and any(name.endswith(suffix) for name in spec["model"]["vocab"]) else ""
-    )
-
-
-def _keeps_spaces(library: tokenizers.Tokenizer) -> bool:
-    """Return whether the model sees the spaces between words."""
-    text = library.normalizer.normalize_str("a b") if library.normalizer else "a b"
-    words = (
-        [word for word, _ in library.pre_tokenizer.pre_tokenize_str(text)]
-        if library.pre_tokenizer
-        else [text]
-    )
-    return any(blank in "".join(words)[1:] for blank in _BLANKS)
-
-
-def _find_marks(spec: dict[str, Any], library: tokenizers.Tokenizer) -> WordMarks:
-    """Return how the pieces of a file mark words."""
-    if spec["model"]["type"] == "WordLevel":
-        return "each"
-    if _word_suffix(spec):
-        return "end"
-    return (
-        "start"
-        if spec["model"].get("continuing_subword_prefix") or _keeps_spaces(library)
-        else "none"
-    )
-
-
-def _byte_converter(spec: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
-    """Return a function from a piece to its bytes; marks of word starts and ends become spaces."""
-    model = spec["model"]
-    steps = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
-    prefix = model.get("continuing_subword_prefix") or ""
-    suffix = _word_suffix(spec)
-    alphabet = byte_alphabet() if '"ByteLevel"' in steps else {}
-
-    def to_bytes(name: str) -> bytes:
-        if alphabet and set(name) <= alphabet.keys():
-            return bytes(alphabet[letter] for letter in name)
-        is_byte = model.get("byte_fallback") and _BYTE_PIECE.fullmatch(name)
-        return bytes([int(name[3:5], 16)]) if is_byte else name.replace("\u2581", " ").encode()
-
-    if suffix:
-        return lambda name: to_bytes(name.removesuffix(suffix)) + b" " * name.endswith(suffix)
-    if prefix:
-        return lambda name: to_bytes(
-            name[len(prefix) :] if name.startswith(prefix) and name != prefix else f" {name}"
-        )
-
-    if model["type"] == "WordLevel" and not _keeps_spaces(library):
-        return lambda name: b" " + to_bytes(name)
-    return to_bytes

@@ -1,0 +1,187 @@
+"""Offsets from the lengths of pieces are those that the library computes."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.registries import TOKENIZERS
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
+from clozeline.pipeline.tokenize.tokenizers._token_offsets import ByteOffsets, WordOffsets
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+from tests.pipeline.tokenize.tokenizers.test_byte_bpe import FRAGMENTS, LLAMA3, TEXTS, byte_level
+
+PROSE = (
+    "The café's 2 cats, 中国 and ‘dogs’: (unaffable)!\r\n\tDon't  stop_here… ½ of it\u3000{x} {{y}}"
+)
+TRAINED = {
+    "wordpiece": ("wordpiece", {}),
+    "wordpiece, lower case": ("wordpiece", {"lower_case": True}),
+    "bpe": ("bpe", {}),
+    "word": ("word", {}),
+    "character": ("character", {}),
+}
+UNKNOWN = "[?]"
+
+
+def unigram(normalizer):
+    """T5's and PEGASUS' kind: words with a mark at their starts, runs of unknown letters."""
+    pieces = [
+        UNKNOWN,
+        "▁",
+        *"abcdehinostuy,.'()12⁄",
+        "▁the",
+        "▁cat",
+        "▁c",
+        "at",
+        "ng",
+        "é",
+        "...",
+        "国",
+    ]
+    model = Tokenizer(models.Unigram([(piece, -len(pieces)) for piece in pieces], 0, False))
+    model.normalizer = normalizer
+    model.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "always", True)]
+    )
+    return model
+
+
+def llama(scheme):
+    """Llama's kind: spaces as marks, merges over complete texts, bytes of unknown letters."""
+    names = [
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        *"thecaméws'",
+        "th",
+        "the",
+        "▁the",
+        "▁▁",
+    ]
+    merges = [("t", "h"), ("th", "e"), ("▁", "the"), ("▁", "▁")]
+    ids = {name: number for number, name in enumerate(names)}
+    model = Tokenizer(models.BPE(ids, merges, byte_fallback=True, fuse_unk=True))
+    if scheme is None:
+        steps = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        model.normalizer = normalizers.Sequence(steps)
+    else:
+        model.pre_tokenizer = pre_tokenizers.Metaspace("▁", scheme, scheme == "always")
+    model.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
+    return model
+
+
+PUBLISHED = {
+    "unigram": lambda: unigram(None),
+    "unigram, NFKC": lambda: unigram(
+        normalizers.Sequence(
+            [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+        )
+    ),
+    "unigram, no accents": lambda: unigram(
+        normalizers.Sequence(
+            [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+        )
+    ),
+    "llama": lambda: llama("first"),
+    "llama, split": lambda: llama("always"),
+    "llama, no space in front": lambda: llama("never"),
+    "llama, old files": lambda: llama(None),
+    "llama 3": lambda: byte_level(LLAMA3),
+    "NFC": lambda: byte_level(LLAMA3, normalizers.NFC()),
+}
+
+
+@pytest.fixture(scope="module", params=[*TRAINED, *PUBLISHED])
+def tokenizer(request, tmp_path_factory):
+    if request.param in PUBLISHED:
+        spec = json.loads(PUBLISHED[request.param]().to_str())
+        return TokenizerJson(spec, PublishedMetadata())
+    name, options = TRAINED[request.param]
+    kind = TOKENIZERS.load_class(name)
+    draw = random.Random(1)
+    corpus = [PROSE, *(" ".join(draw.choices(FRAGMENTS, k=8)) for _ in range(800))]
+    return kind.train(corpus, kind.Options(size=900, **options), tmp_path_factory.mktemp("model"))
+
+
+def library_offsets(tokenizer, text):
+    row = tokenizer._model.encode(text, add_special_tokens=False)
+    return row.ids, row.offsets
+
+
+@settings(max_examples=200, deadline=None)
+@example(["", PROSE, "", "▁", " a", "\u0301", "the\u0301 cat", "x\x1cy\x85", "\n", "_a_ _"])
+@example(["##ing # ing", "각ᆨ \u1100\u1161", "e\u0323\u0301", "x" * 300, "~~ ♥a♥", "Å İx ﬁ"])
+@given(texts=TEXTS.flatmap(lambda text: TEXTS.map(lambda other: [text, other, text + other])))
+def test_offsets_are_those_of_the_library(tokenizer, texts):
+    for text, found in zip(texts, tokenizer.encode(texts), strict=True):
+        ids, offsets = library_offsets(tokenizer, text)
+        assert found.ids.tolist() == ids
+        assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == offsets
+
+
+def test_lengths_tell_the_offsets_of_usual_texts(tokenizer):
+    """Otherwise the other tests would compare the library with itself."""
+    texts = [PROSE, "the cat", "", "A second text, with `two` unknown signs: {{x}} ♥"]
+    known = tokenizer._offsets.are_known(texts)
+    bounds = tokenizer._offsets.find(texts, tokenizer._encode_ids(texts))
+
+    assert known.tolist() == [True] * len(texts)
+    for text, found in zip(texts, bounds, strict=True):
+        _, offsets = library_offsets(tokenizer, text)
+        assert list(zip(*(side.tolist() for side in found), strict=True)) == offsets
+
+
+def test_a_wrong_length_is_noticed(tokenizer):
+    text = "the cat"
+    ids = tokenizer._encode_ids([text])
+    finder = tokenizer._offsets
+    lengths = tokenizer._table.lengths if isinstance(finder, ByteOffsets) else finder._lengths
+    lengths[ids[0][0]] += 1
+
+    try:
+        assert finder.find([text], ids) == [None]
+        if tokenizer._lossless:
+            with pytest.raises(IntegrityError):
+                tokenizer.encode([text])
+        else:
+            (found,) = tokenizer.encode([text])
+            offsets = np.stack([found.starts, found.ends], axis=1)
+            assert offsets.tolist() == list(map(list, library_offsets(tokenizer, text)[1]))
+    finally:
+        lengths[ids[0][0]] -= 1
+
+
+@pytest.mark.parametrize("wrong", [1, 0x20])
+def test_a_wrong_role_of_a_letter_is_noticed(tokenizer, wrong):
+    """The number of its characters, or whether it continues a word."""
+    finder = tokenizer._offsets
+    if not isinstance(finder, WordOffsets):
+        return
+    texts = ["12", "the cat", "1"]
+    ids = tokenizer._encode_ids(texts)
+    assert None not in finder.find(texts, ids)
+    finder._roles[ord("t")] ^= wrong
+
+    try:
+        found = finder.find(texts, ids)
+    finally:
+        finder._roles[ord("t")] ^= wrong
+    assert [bounds is None for bounds in found] == [False, True, False]
+
+
+def test_texts_that_depend_on_their_neighbors_are_left_to_the_library():
+    published = TokenizerJson(json.loads(unigram(normalizers.NFKC()).to_str()), PublishedMetadata())
+    texts = ["the cat", "the\u0301 cat", "caf\xe9", "\u1100\u1161"]
+    assert published._offsets.are_known(texts).tolist() == [True, False, True, False]
+
+
+def test_a_mark_of_spaces_is_a_character_where_no_step_writes_it(tmp_path):
+    kind = TOKENIZERS.load_class("character")
+    trained = kind.train(["a▁b"] * 3, kind.Options(size=600), tmp_path)
+    (found,) = trained.encode(["a ▁b"])
+    assert trained.decode(found.ids) == "a ▁b"
+    assert found.starts.tolist() == [0, 1, 2, 3]
