@@ -18,8 +18,15 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import EntryPoint, SelectableGroups, entry_points
+from importlib.metadata import (
+    EntryPoint,
+    PackageNotFoundError,
+    SelectableGroups,
+    entry_points,
+    version,
+)
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -136,7 +143,8 @@ def digests(classes: Iterable[type]) -> dict[str, str]:
     """Return the SHA-256 of the source of each custom class, by its name.
 
     The source comprises the module that defines the class, and the modules of the same package
-    whose classes it inherits from. Classes of Clozeline are omitted: they have versions.
+    whose classes it inherits from; the version of an installed package counts, too. Classes of
+    Clozeline are omitted: they have versions.
     """
     custom = {name_of(each): each for each in classes if _is_outside(each.__module__)}
     return {name: _source_digest(each) for name, each in sorted(custom.items())}
@@ -155,6 +163,8 @@ def _source_digest(algorithm: type) -> str:
     )
 
     digest = hashlib.sha256()
+    with suppress(PackageNotFoundError):
+        digest.update(version(package).encode())
 
     for module in modules:
         file = sys.modules[module].__file__

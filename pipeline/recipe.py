@@ -60,8 +60,10 @@ class InputEntry:
 
     SHORTHAND_KEY: ClassVar = "path"
 
-    path: Annotated[str | list[str], HOME_EXPANDED, Common()]
+    path: Annotated[str | list[str], HOME_EXPANDED, Common()] = field(default_factory=list)
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of these"""
+    block: Annotated[str, IsName()] | None = None
+    """class of a reader of datatrove, instead of `path`: with `reader: datatrove`"""
     reader: Annotated[Annotated[str, IsName()] | None, Common()] = None
     """name of a reader; default: chosen by the first bytes of a file, then by its extension"""
     source: Annotated[str, Common()] = "default"
@@ -78,6 +80,13 @@ class InputEntry:
     """options of the reader; in a recipe they are next to the keys above"""
 
     def __post_init__(self) -> None:
+        if bool(self.path) == (self.block is not None):
+            raise ValueError("expected one of the keys `path` and `block`")
+        if (self.reader == "datatrove") != (self.block is not None):
+            raise ValueError(
+                "`reader: datatrove` and `block: module:Class` belong together: the block is the "
+                "reader's class, such as datatrove.pipeline.readers:HuggingFaceDatasetReader"
+            )
         try:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
@@ -101,7 +110,7 @@ class InputEntry:
         return {
             key: value
             for key, value in values.items()
-            if value is not None or key not in ("split", "store")
+            if value is not None or key not in ("block", "split", "store")
         }
 
 
@@ -244,6 +253,14 @@ class Recipe:
         {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}
     )
     locals().update(dict.fromkeys(sorted(all_stages())))
+
+    def __post_init__(self) -> None:
+        """Take finished documents as they are, if the recipe does not clean them."""
+        finished = [entry.keeps_documents for entry in self.input]
+        if finished and all(finished) and not self.has("clean"):
+            unchanged: dict[str, object] = {"language": None, "normalize": "none", "filters": []}
+            clean = validate(load_stage_part("clean", "Config"), unchanged, "clean")
+            object.__setattr__(self, "clean", clean)
 
     def has(self, stage: str) -> bool:
         """Return whether the recipe has the key of a stage."""

@@ -23,7 +23,9 @@ READERS: Registry["Reader"] = Registry(
     "clozeline.pipeline.ingest.readers", "Reader", suffix="Reader"
 )
 """readers of documents"""
-EXTRACTORS: Registry["Extractor"] = Registry("clozeline.pipeline.clean.extractors", "Extractor")
+EXTRACTORS: Registry["Extractor"] = Registry(
+    "clozeline.pipeline.clean.extractors", "Extractor", suffix="Extractor"
+)
 """Extractors of text from HTML."""
 LANGUAGES: Registry["LanguageIdentifier"] = Registry(
     "clozeline.pipeline.clean.languages", "LanguageIdentifier"

@@ -22,6 +22,7 @@ from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage, describe_algorithms
+from clozeline.pipeline.ingest.datatrove_blocks import names_block
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
@@ -86,11 +87,18 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             self.config.filters,
             *(source.filters or () for source in self.config.sources.values()),
         )
-        # an unusable model or list is an error before the work starts
+        # an unusable model, list or block is an error before the work starts
         for filters in filter_lists:
             for filter_component in filters:
-                if hash_data_files(filter_component.options):
+                if hash_data_files(filter_component.options) or names_block(filter_component):
                     filter_component.build()
+        extractors = (
+            self.config.extractor,
+            *(each.extractor for each in self.config.sources.values()),
+        )
+        for extractor in extractors:
+            if extractor is not None and names_block(extractor):
+                extractor.build()
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
@@ -148,8 +156,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             **describe_algorithms(component_types(components)),
             "extractor": steps.extractor.as_dict(),
             "language": None if steps.language is None else steps.language.as_dict(),
-            "filters": {each.name: each.as_dict() for each in filters},
-            "order": [[each.name for each in steps.filters], len(filters)],
+            "filters": [each.as_dict() for each in steps.filters],
+            "pair_filters": [each.as_dict() for each in steps.pair_filters],
             "normalize": steps.normalize,
             "unwrap": steps.unwrap,
             "line_rules": steps.line_rules,

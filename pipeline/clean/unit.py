@@ -537,7 +537,8 @@ class CleanUnits(Pass[CleanCounts]):
 
 
 def _build_filters(components: Sequence[FilterComponent]) -> list[tuple[str, Filter]]:
-    return [(component.name, component.build()) for component in components]
+    built = [(component.name, component.build()) for component in components]
+    return [(step.label or name, step) for name, step in built]
 
 
 def _is_empty(path: InputFile, limits: InputLimits) -> bool:

@@ -19,6 +19,7 @@ import xxhash
 
 from clozeline.errors import ClozelineError, ConfigurationError, StorageError, join_names
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.block_tasks import list_block_tasks
 from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
 from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
@@ -103,6 +104,9 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         return any(real.is_relative_to(run_folder / stage) for stage in all_stages())
 
     for entry in entries:
+        for task in list_block_tasks(entry):
+            source = f"{entry.source}/{task.name}"
+            files[source] = _Found(source, task.find(output), entry)
         for pattern in map(_as_local_path, _patterns(entry)):
             if (
                 run_folder is not None

@@ -36,7 +36,7 @@ from clozeline.seeding import hash64
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
 # Keys of an input that say where the files are, not how to read them.
-_LOCATION_KEYS: Final = ("path", "source", "store")
+_LOCATION_KEYS: Final = ("path", "block", "options", "source", "store")
 # Value of free bytes that marks a unit as full: it takes no further file, not even an empty one.
 _FULL_UNIT: Final = -1
 _MOST_SUGGESTIONS: Final = 100

@@ -12,6 +12,7 @@ from clozeline.errors import (
     PartialFailureError,
     plural,
 )
+from clozeline.pipeline.execution.block_reading import ReadStage
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
 from clozeline.pipeline.execution.progress import PlanRow, Progress
@@ -53,16 +54,22 @@ def run_recipe(
     `force` is kept.
     """
     names = stages_of(recipe)
+    reading = ReadStage(recipe)
+    known_names = [*names, *([reading.name] if reading.tasks else [])]
     for name in filter(None, (only, force)):
-        if name not in names:
+        if name not in known_names:
             raise ConfigurationError(
-                f"the recipe has no '{name}' key; its stages are: {', '.join(names)}"
+                f"the recipe has no '{name}' key; its stages are: {', '.join(known_names)}"
             )
 
     if only is not None:
         names = names[: names.index(only) + 1]
 
     with hold_output(recipe.output_folder, progress.waiting):
+        known = KnownRecords()
+        if reading.tasks and only in (None, PLAN_STAGE):
+            run = StageRun(reading, known, verify=verify, force=force == reading.name)
+            summaries.append(run.execute(progress))
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = store_plan(recipe, verify=verify)
         else:
@@ -71,7 +78,6 @@ def run_recipe(
         input_bytes = plan.bytes
         provided = dict[str, tuple[str, int]]()
         losses = list[str]()
-        known = KnownRecords()
         previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
         shown = [each for each in previews if only in (None, each.stage)]
         if any(each.changed for each in shown):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from clozeline import plugins
 from clozeline.errors import (
@@ -118,16 +118,24 @@ class ExpectedTokenizer:
     version: int
 
 
+@runtime_checkable
 class Versioned(Protocol):
     """An algorithm with a version, which is raised if it gives another output."""
 
     VERSION: ClassVar[int]
 
 
-def describe_algorithms(types: Iterable[type[Versioned]]) -> dict[str, Any]:
-    """Return the versions of algorithms, and digests of the source of custom ones, by name."""
+def describe_algorithms(types: Iterable[type]) -> dict[str, Any]:
+    """Return the versions of algorithms, and digests of the source of custom ones, by name.
+
+    Blocks of datatrove have no version: that of its package is part of the digest.
+    """
     algorithms = list(types)
-    versions = {plugins.name_of(each): int(each.VERSION) for each in algorithms}
+    versions = {
+        plugins.name_of(each): int(each.VERSION)
+        for each in algorithms
+        if isinstance(each, Versioned)
+    }
     return {"versions": versions, "custom": plugins.digests(algorithms)}
 
 

@@ -158,7 +158,7 @@ OF_STAGES = {
     ),
     "extractor": (
         "clean",
-        "pipeline.clean.extractors.resiliparse:Resiliparse",
+        "pipeline.clean.extractors.resiliparse:ResiliparseExtractor",
         {"clean": {"extractor": "{}"}},
     ),
     "language": (

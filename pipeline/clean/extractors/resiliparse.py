@@ -20,7 +20,7 @@ _FEWEST_CHARACTERS: Final = 500
 """Minimum characters in long lines of a page with a text."""
 
 
-class Resiliparse(Extractor):
+class ResiliparseExtractor(Extractor):
     r"""Extracts the text of a page with paragraphs and lists, without link targets and image texts.
 
     If there is no main content, `extract_leniently` removes invisible elements, which mislead the

@@ -10,7 +10,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
 
-class Trafilatura(Extractor):
+class TrafilaturaExtractor(Extractor):
     """Extracts the text of a page with paragraphs, lists and tables.
 
     Comments, link targets and image texts are dropped.

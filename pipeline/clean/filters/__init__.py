@@ -55,12 +55,17 @@ class Filter(ABC):
     """raised when the verdict or the edited text of any document changes"""
     reasons: ClassVar[tuple[str, ...]]
     """why it rejects documents; reports rely on these names"""
+    has_further_reasons: ClassVar[bool] = False
+    """true if a library gives reasons that are not known before"""
     thresholds: ClassVar[Mapping[str, str]] = {}
     """the option that each reason compares with, for reports; other reasons have no option"""
     before_extraction: ClassVar[bool] = False
     """true to judge before the text is extracted, by URL, date or source: documents have no text,
     and the page of a rejected document is never parsed"""
     Options: ClassVar[Any] = NoOptions
+
+    label: str = ""
+    """name in counts of edits and cuts; empty: the name in the recipe"""
 
     def __init__(self, options: Any) -> None:
         self.options = options

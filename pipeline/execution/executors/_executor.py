@@ -42,7 +42,7 @@ class UnitWork(Protocol):
 
 @dataclass(frozen=True)
 class Assignment:
-    """Assignment of units to tasks, and the datatrove step: task r of n runs units r, r + n, ..."""
+    """Assignment of units to tasks: task r of n runs units r, r + n, ..."""
 
     step: UnitWork
     units: Sequence[int]
@@ -52,13 +52,12 @@ class Assignment:
     tick: Callable[[], None] | None = None
     """called after each unit that runs in the driver's process"""
 
-    def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        for unit in self.units[rank::world_size]:
+    def __call__(self, rank: int) -> None:
+        for unit in self.units[rank :: self.tasks]:
             if not self.step.has_result(unit):
                 self.step(unit)
                 if self.tick is not None:
                     self.tick()
-        return data
 
     def task_of(self, unit: int) -> int:
         """Return the task of a unit."""
@@ -133,30 +132,13 @@ def load_work(path: Path) -> Assignment:
 
 
 def run_tasks(assignment: Assignment, ranks: Sequence[int]) -> None:
-    """Run some tasks of an assignment in this process.
-
-    It does without datatrove, whose logs of a task cost more than a small unit.
-    """
+    """Run some tasks of an assignment in this process."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for rank in ranks:
-        assignment(None, rank, assignment.tasks)
+        assignment(rank)
 
 
-def run_on_node(assignment: Assignment, rank: int, folder: Path) -> None:
-    """Run one task on a node of a cluster by datatrove; its log is in `folder/logs/`."""
-    from loguru import logger  # imported here alone, because it is slow
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    share_memory(len(os.sched_getaffinity(0)))  # each core of this node may have a task
-    logger.disable("datatrove")  # it prints a banner, and tracebacks with the values of variables
-    from datatrove.executor.local import LocalPipelineExecutor
-
-    executor = LocalPipelineExecutor(
-        [assignment],
-        tasks=assignment.tasks,
-        workers=1,
-        logging_dir=str(folder),
-        skip_completed=False,
-    )
-    # `run()` starts a manager process even for one worker, which outlives a killed driver.
-    executor._run_for_rank(rank)
+def run_on_node(assignment: Assignment, rank: int) -> None:
+    """Run one task on a node of a cluster, each of whose cores may have a task."""
+    share_memory(len(os.sched_getaffinity(0)))
+    run_tasks(assignment, [rank])

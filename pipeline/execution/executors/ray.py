@@ -1,7 +1,7 @@
 """Run tasks in actors of a Ray cluster, which live from pass to pass. Needs the extra `ray`.
 
 An actor starts a process and imports the stages once, so a pass with few units takes a fraction of
-a second. Inside an actor, datatrove's executor runs each task.
+a second.
 """
 
 import os
@@ -9,7 +9,6 @@ import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
@@ -59,12 +58,12 @@ class _Worker:
     def is_ready(self) -> bool:
         return True
 
-    def run(self, assignment: Assignment, rank: int, folder: Path) -> None:
-        run_on_node(assignment, rank, folder)
+    def run(self, assignment: Assignment, rank: int) -> None:
+        run_on_node(assignment, rank)
 
 
 class Ray(Executor):
-    """Runs the tasks of a round on a Ray cluster; their logs are in `OUT/<stage>/logs/<pass>/`."""
+    """Runs the tasks of a round on a Ray cluster, whose session keeps their logs."""
 
     _actors: ClassVar[dict[tuple[Any, ...], list[Any]]] = {}
     """idle actors of this process, by job and resources"""
@@ -93,9 +92,6 @@ class Ray(Executor):
                 "executor.name ray: install the extra first: pip install 'clozeline[ray]'"
             ) from error
 
-        folder = assignment.step.logs.resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-
         try:
             if not ray.is_initialized():
                 variables = {
@@ -112,17 +108,15 @@ class Ray(Executor):
                     log_to_driver=False,
                     runtime_env=environment,
                 )
-            self._run(ray, assignment, folder, tick)
+            self._run(ray, assignment, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
 
         tick()
-        why = f"its Ray task ended before this unit was done; logs: {folder / 'logs'}"
+        why = "its Ray task ended before this unit was done: `ray logs cluster` lists the logs"
         return dict.fromkeys(range(assignment.tasks), why)
 
-    def _run(
-        self, ray: Any, assignment: Assignment, folder: Path, tick: Callable[[], None]
-    ) -> None:
+    def _run(self, ray: Any, assignment: Assignment, tick: Callable[[], None]) -> None:
         """Give each task to a started actor; the task of an actor that dies is not repeated."""
         cores = self._options.cpus_per_task
         memory = int(self._options.mem_per_cpu_gb * 2**30)
@@ -164,7 +158,7 @@ class Ray(Executor):
 
                     if waiting:
                         rank = waiting.popleft()
-                        calls[actor.run.remote(shared, rank, folder)] = (actor, rank)
+                        calls[actor.run.remote(shared, rank)] = (actor, rank)
                     else:
                         idle.append(actor)
 

@@ -424,7 +424,7 @@ def main(arguments: list[str]) -> int:
     """Run one task of `tasks.pickle`: the first task of the job plus the array index."""
     path = Path(arguments[0])
     assignment = load_work(path)
-    run_on_node(assignment, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
+    run_on_node(assignment, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]))
     return 0
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
+from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
 from clozeline.pipeline.clean.filters.url import Url
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.recipe_command import main, run_stage
@@ -274,7 +274,7 @@ def test_a_report_names_what_decided_its_output(tmp_path):
 
     (options,) = decided["passes"]["main"]
 
-    assert options["versions"] == {"resiliparse": Resiliparse.VERSION, "url": Url.VERSION}
+    assert options["versions"] == {"resiliparse": ResiliparseExtractor.VERSION, "url": Url.VERSION}
     assert options["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
 
     packages = decided["packages"]

@@ -84,7 +84,7 @@ def check_verdicts(case: FilterComponent) -> None:
     for text, verdict in zip(texts, first, strict=True):
         known = ("", *case.type.reasons)
         require(
-            verdict.reason in known,
+            verdict.reason in known or case.type.has_further_reasons,
             f"{text[:40]!r}: expected a reason of {known}, got '{verdict.reason}'",
         )
         edited = verdict.text if verdict.text is not None else text

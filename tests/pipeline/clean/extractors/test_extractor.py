@@ -2,19 +2,29 @@
 
 import pytest
 
-from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
-from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
+from clozeline import plugins
+from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
+from clozeline.pipeline.clean.extractors.trafilatura import TrafilaturaExtractor
 from clozeline.pipeline.registries import EXTRACTORS
 from tests.contracts import contract
 
+REQUIRED = {
+    "datatrove": {
+        "block": "datatrove.pipeline.extractors:Trafilatura",
+        "options": {"deduplicate": False},
+    }
+}
+"""Options that an extractor cannot do without."""
+
 
 @contract(EXTRACTORS)
-def test_an_extractor_keeps_the_contract(name):
+def test_an_extractor_keeps_the_contract(name, monkeypatch):
+    monkeypatch.setenv(plugins.VARIABLE, "datatrove.pipeline.extractors")
     kind = EXTRACTORS.load_class(name)
 
     assert isinstance(kind.VERSION, int)
 
-    extractor = kind(EXTRACTORS.resolve(name).options)
+    extractor = kind(EXTRACTORS.resolve({"name": name, **REQUIRED.get(name, {})}).options)
 
     assert (
         extractor.extract("<html><body><p>One sentence.</p></body></html>").strip()
@@ -48,7 +58,7 @@ SIDEBAR = "<body><div class='sidebar comments'>"
 
 @pytest.mark.parametrize("main_content", [True, False])
 def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
-    extractor = Resiliparse(Resiliparse.Options(main_content=main_content))
+    extractor = ResiliparseExtractor(ResiliparseExtractor.Options(main_content=main_content))
     found = extractor.extract(
         "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>"
     )
@@ -69,7 +79,7 @@ def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
     ],
 )
 def test_a_second_try_of_resiliparse_finds_the_article(page, found):
-    extractor = Resiliparse(Resiliparse.Options())
+    extractor = ResiliparseExtractor(ResiliparseExtractor.Options())
     assert extractor.extract(page) == ""
     text = extractor.extract_leniently(page)
     assert [f"Paragraph {n} tells" in text for n in range(9)] == [found] * 9
@@ -77,7 +87,7 @@ def test_a_second_try_of_resiliparse_finds_the_article(page, found):
 
 
 def test_trafilatura_finds_the_article_without_menu_and_links():
-    extractor = Trafilatura(Trafilatura.Options())
+    extractor = TrafilaturaExtractor(TrafilaturaExtractor.Options())
     page = (
         f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a "
         "href='/x'>here</a> it ended."

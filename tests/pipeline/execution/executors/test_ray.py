@@ -58,7 +58,6 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
         ray.shutdown()
 
     assert there == again == execute(tmp_path / "local", "local")
-    assert (tmp_path / "ray/dedup/logs/square/logs/task_00000.log").exists()
 
 
 def prepare(folder, patch):

@@ -1,0 +1,73 @@
+"""Judge documents with a filter of datatrove, or of a user who wrote one for it."""
+
+from typing import Any, ClassVar
+
+from clozeline import plugins
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block, to_datatrove
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
+from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+
+class Datatrove(Filter):
+    """Keeps what a filter of datatrove keeps, with its edits of texts and metadata.
+
+    The name of its class comes before the reason that it gives:
+    `gopher_quality_filter.gopher_short_doc`. New or changed metadata goes to `extra`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ()
+    has_further_reasons: ClassVar[bool] = True
+
+    @config_class
+    class Options(BlockOptions):
+        """The filter and its arguments."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.label = plugins.short_name(options.block)
+        base = "datatrove.pipeline.filters.base_filter:BaseFilter"
+        self._step = build_block(options, base, _answer)
+
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
+        """Return the verdict of the filter on the text as it is stored."""
+        judged = to_datatrove(document)
+        before = dict(judged.metadata)
+        is_kept, reason = _decide(self._step, judged)
+        if not is_kept:
+            return Verdict(f"{self.label}.{reason}" if reason else self.label)
+        text = document.text if judged.text == document.text else normalize(judged.text)
+        if document.text and not text:
+            return Verdict(f"{self.label}.empty", "no text is left")
+
+        missing = object()
+        columns = {
+            name: value
+            for name, value in judged.metadata.items()
+            if before.get(name, missing) != value
+        }
+        if text == document.text:
+            return Verdict(columns=to_portable_json(columns)) if columns else KEEP
+        return Verdict(
+            text=text,
+            removed={"text": len(document.text) - len(text)},
+            columns=to_portable_json(columns),
+        )
+
+
+def _decide(step: Any, document: Any) -> tuple[bool, str]:
+    """Return whether a filter keeps a document of datatrove, and the reason if not."""
+    (result,) = step.filter_batch([document])
+    is_kept, reason = result if isinstance(result, tuple) else (result, None)
+    return bool(is_kept), str(reason or "")
+
+
+def _answer(step: Any, text: str) -> object:
+    """Return all that a filter decides on a text, for the search for state."""
+    url = "https://example.org/page"
+    document = to_datatrove(Document(bytes(16), text, "probe", url=url, language="en"))
+    return _decide(step, document), document.text, document.metadata

@@ -1,0 +1,54 @@
+"""Read what a reader of datatrove yields, which was stored before as lines of JSON."""
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.readers import Item, RawRecord
+from clozeline.pipeline.ingest.readers.jsonl import JsonlReader
+
+
+class DatatroveReader(JsonlReader):
+    """Reads the documents of a reader of datatrove, whose class is the key `block` of the input.
+
+    Metadata goes to `extra`, except `url`, `date` and `language`. The documents of each task are
+    stored once, in `OUT/read/`, and this file is read again in every later run.
+    """
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    @config_class
+    class Options(JsonlReader.Options):
+        """Arguments of the block, and how its texts are read."""
+
+        options: dict[str, Any] = field(default_factory=dict)
+        """arguments of the constructor of `block`, by name"""
+        tasks: Annotated[int, Field(ge=1)] = 1
+        """number of tasks that read, ≥ 1: the `world_size` of datatrove; each is a unit"""
+        html: bool = False
+        """whether the texts are HTML pages, from which `clean.extractor` gets the text"""
+        id_key: str | None = "id"
+        """field that becomes `id` of `extra`"""
+        language_key: str | None = "language"
+        """field with the language code; the language is then not identified"""
+        date_key: str | None = "date"
+        """field with the date: ISO 8601, or seconds or milliseconds since 1970"""
+
+    @staticmethod
+    def is_splittable(head: bytes) -> bool:
+        """Return false: the documents of a task are one unit."""
+        return False
+
+    def missing_keys(self) -> Sequence[str]:
+        """Return nothing, because these keys need not occur."""
+        return ()
+
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        item = super().parse(line, offset, length)
+        if self._options.html and isinstance(item, RawRecord):
+            return item._replace(is_markup=True)
+        return item
