@@ -7,12 +7,13 @@ cache, and by HTTP from a server that waits `--latency` seconds before each answ
 fastest of `--repeats` from the disk, and one from the store.
 """
 
+import multiprocessing
 import tempfile
-import threading
 import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import best_seconds, parser, print_table, system_load, write_json
 
@@ -50,19 +51,28 @@ class SlowFiles(BaseHTTPRequestHandler):
         if not path.is_file():
             self.send_error(404)
             return
-        content = path.read_bytes()
+        size = path.stat().st_size
         asked = self.headers.get("Range", "").removeprefix("bytes=")
         first, _, last = asked.partition("-")
-        body = content[int(first) : int(last) + 1 if last else None] if asked else content
+        with path.open("rb") as file:
+            file.seek(int(first or 0))
+            body = file.read(int(last) + 1 - int(first) if last else size)
         self.send_response(206 if asked else 200)
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Length", str(len(body)))
         if asked:
             end = int(first) + len(body) - 1
-            self.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
+            self.send_header("Content-Range", f"bytes {first}-{end}/{size}")
         self.end_headers()
         if with_body:
             self.wfile.write(body)
+
+
+def serve(folder: Path, latency: float, ports: Any) -> None:
+    """Serve a folder in this process, and send the port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SlowFiles, folder, latency))
+    ports.put(server.server_port)
+    server.serve_forever()
 
 
 def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], dict[str, float]]:
@@ -70,6 +80,7 @@ def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], d
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
+    start = time.perf_counter()
     stream = Stream(
         open_shards(place), rank=0, world_size=1, seed=1, global_batch=BATCH, micro_batch=BATCH
     )
@@ -81,9 +92,11 @@ def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], d
 
     try:
         if epochs == 1:
-            start = time.perf_counter()
+            stream.next_step()
+            first = time.perf_counter() - start
             read()
-            return {"wall": time.perf_counter() - start}, dict(stream.stats())
+            wall = time.perf_counter() - start
+            return {"first": first, "wall": wall}, dict(stream.stats())
         wall = best_seconds(read, epochs, time.perf_counter)
         cpu = best_seconds(read, epochs)
         return {"wall": wall, "cpu": cpu}, dict(stream.stats())
@@ -101,13 +114,17 @@ def main() -> None:
         root = Path(made)
         lengths = np.full(options.samples, options.ids)
         write_set(root, root / "none", token_rows(lengths), lengths, "none")
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SlowFiles, root, options.latency))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ports: Any = multiprocessing.Queue()
+        server = multiprocessing.Process(
+            target=serve, args=(root, options.latency, ports), daemon=True
+        )
+        server.start()
+        port = ports.get()
 
         for rows in ROWS:
             manifest = repack(open_shards(root / "none"), root / str(rows), block_rows=rows)
             disk, _ = read_epochs(root / str(rows), options.repeats)
-            url = f"http://127.0.0.1:{server.server_port}/{rows}"
+            url = f"http://127.0.0.1:{port}/{rows}"
             store, counters = read_epochs(url)
             figures.append(
                 {
@@ -117,14 +134,26 @@ def main() -> None:
                     "rate": options.samples / disk["wall"],
                     "cpu_us": 1e6 * disk["cpu"] / options.samples,
                     "store_seconds": store["wall"],
+                    "first_seconds": store["first"],
+                    "store_rate": options.samples * options.ids / store["wall"],
                     "requests": counters["requests"],
                 }
             )
-        server.shutdown()
+        server.terminate()
 
     best = max(each["rate"] for each in figures)
     print_table(
-        ("rows a block", "MB", "samples/s", "of the best", "CPU us/sample", "requests", "store s"),
+        (
+            "rows a block",
+            "MB",
+            "samples/s",
+            "of the best",
+            "CPU us/sample",
+            "requests",
+            "first s",
+            "store s",
+            "tokens/s",
+        ),
         [
             (
                 each["rows"],
@@ -133,7 +162,9 @@ def main() -> None:
                 f"{each['rate'] / best:.2f}",
                 f"{each['cpu_us']:.2f}",
                 f"{each['requests']:,.0f}",
-                f"{each['store_seconds']:.1f}",
+                f"{each['first_seconds']:.2f}",
+                f"{each['store_seconds']:.2f}",
+                f"{each['store_rate'] / 1e6:.1f} M",
             )
             for each in figures
         ],

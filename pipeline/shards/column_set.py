@@ -6,9 +6,10 @@ the rows, named by its digest. Both are read together, block by block.
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +109,12 @@ class JoinedShards(ShardSet):
             if columns is None or any(spec.name in columns for spec in part.columns):
                 lists |= part.read_block(block, columns).columns
         return RowBatch(rows.fixed, lists)
+
+    def read_ahead(self, blocks: Sequence[int]) -> Self:
+        """Return this set with the rows of blocks in memory; column sets read block by block."""
+        ahead = copy(self)
+        ahead.rows = self.rows.read_ahead(blocks)
+        return ahead
 
 
 def _check_rows(shards: ShardSet, columns: ShardSet) -> None:

@@ -1,14 +1,15 @@
 """Read the files of a shard set, on disk or in a store.
 
-A block takes one request. One lane of one rank reads it, so nothing is fetched twice in an epoch,
-and ranks need no coordination.
+One lane of one rank reads a block, so nothing is fetched twice in an epoch, and ranks need no
+coordination. A request fetches a block, or several that follow one another.
 """
 
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from clozeline.pipeline.shards.store import Range, RemoteStore
 from clozeline.repair import rebuild_hint
 
 Content: TypeAlias = bytes | memoryview
-Digest: TypeAlias = Callable[[bytes], bytes]
+Digest: TypeAlias = Callable[[Content], bytes]
 
 
 class SetFiles:
@@ -79,6 +80,10 @@ class SetFiles:
         """Read a range whose hash should be `expected`; the caller compares the hash."""
         return self.read(name, part)
 
+    def fetch(self, name: str, part: Range) -> Self:
+        """Return these files with a range in memory if they are in a store."""
+        return self
+
     def sizes(self, folders: Collection[str], files: int) -> dict[str, int] | None:
         """Return the sizes of all files in some folders (about `files`).
 
@@ -115,6 +120,7 @@ class RemoteFiles(SetFiles):
     def __init__(self, base: str, options: StoreOptions) -> None:
         super().__init__(base)
         self._store = RemoteStore(base, options)
+        self._fetched = ("", 0, memoryview(b""))
 
     def where(self, name: str) -> str:
         return redact_text(f"{self._base}/{name}")
@@ -131,10 +137,18 @@ class RemoteFiles(SetFiles):
     def read(self, name: str, part: Range) -> bytes:
         return self._store.read(f"{self._base}/{name}", part)
 
-    def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> bytes:
+    def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> Content:
         """Read a range, and read it again if the hash is wrong."""
-        content = self.read(name, part)
+        fetched_name, start, fetched = self._fetched
+        content: Content = fetched[part[0] - start : part[1] - start]
+        if name != fetched_name or part[0] < start or len(content) < part[1] - part[0]:
+            content = self.read(name, part)
         return content if digest(content) == expected else self.read(name, part)
+
+    def fetch(self, name: str, part: Range) -> Self:
+        files = copy(self)
+        files._fetched = (name, part[0], memoryview(self.read(name, part)))
+        return files
 
     def sizes(self, folders: Collection[str], files: int) -> dict[str, int] | None:
         sizes: dict[str, int] = {}

@@ -2,10 +2,12 @@
 
 import errno
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import numpy as np
 import xxhash
@@ -282,6 +284,21 @@ class ShardSet:
             raise StorageError(f"{error} (block {number})") from error
 
         return rows
+
+    def read_ahead(self, blocks: Sequence[int]) -> Self:
+        """Return this set with blocks in memory, if it is in a store: one request reads them.
+
+        The blocks follow one another in a shard. If the request fails, `read_block` reads each of
+        them, so that its error names the block.
+        """
+        first = blocks[0]
+        last = blocks[-1]
+        name = self.manifest.shards[int(self.index.shard[first])].path
+        stop = int(self.index.offset[last]) + int(self.index.length[last])
+        ahead = copy(self)
+        with suppress(StorageError):
+            ahead._files = self._files.fetch(name, (int(self.index.offset[first]), stop))
+        return ahead
 
     def _check_ids(self, rows: RowBatch) -> None:
         """Raise BlockError if a token id lies outside the vocabulary; a model would fail on it."""

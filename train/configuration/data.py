@@ -152,9 +152,10 @@ class DataConfig:
     seed: Annotated[Natural, Common()] = 0
     """seed of the order of blocks and rows"""
     io_threads: MayChange[Natural] = 2
-    """threads that read, check and unpack blocks; 0 reads in the training thread"""
+    """threads that read, check and unpack blocks, eight times as many if a set is in a store; 0
+    reads in the training thread"""
     prefetch_blocks: MayChange[Natural] = 1
-    """blocks read ahead for each lane"""
+    """blocks read ahead for each lane; more if a set is in a store and the rank has few lanes"""
     memory_bytes: MayChange[Positive] = 8 << 30
     """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks
     are read several times, a part of their rows each time"""

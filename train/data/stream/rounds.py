@@ -6,7 +6,8 @@ This costs time: joining copies every value, and a gather is slower than a strid
 long rows. Packed rows with only ids take about twice the processor time of such a copy; rows with
 labels, or of many lengths, take no more.
 
-Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
+Threads suffice: reading, hashing, decompressing and copying release the interpreter lock. In a
+store, one request reads the blocks of a round that follow one another in a shard.
 """
 
 import threading
@@ -34,8 +35,10 @@ _PAUSE_S: Final = 0.05
 """Seconds before the first of them."""
 _ROW_BYTES: Final = 64
 """Bytes of a row in addition to its columns: origin, weight, offsets, index."""
-_ORDERS_AT_ONCE: Final = 64
-"""Blocks whose rows are shuffled together, in the calling thread."""
+_LOADS_AT_ONCE: Final = 64
+"""Blocks whose rows are shuffled together, in the calling thread, and whose requests are joined."""
+_REQUEST_BYTES: Final = 8 << 20
+"""Most bytes of a request for several blocks."""
 
 
 class StreamStats:
@@ -62,6 +65,15 @@ class LoadedBlock(NamedTuple):
     """1 + the row in each slot; 0 if its stored block was skipped"""
     rows: RowBatch
     """rows with the fixed columns of `LoadedRound.rows`"""
+
+
+class Run(NamedTuple):
+    """Loads that one thread reads, one after another."""
+
+    blocks: list[int]
+    """stored blocks; those of several loads follow one another in a shard"""
+    loads: list[tuple[Load, Int64]]
+    """each load, and the row of its logical block for each of its slots"""
 
 
 class LoadedRound(NamedTuple):
@@ -109,21 +121,50 @@ class Source:
         fitting = max(1, self.memory_bytes // ((last - first) * row_bytes))
         return None if fitting >= min(manifest.block_rows, self.order.lane_rows) else fitting
 
-    def load(self, load: Load, order: Int64) -> LoadedBlock | None:
-        """Read a logical block, whose row `order[i]` is for slot i of the load.
+    def runs(self, loads: Sequence[tuple[Load, Int64]]) -> list[Run]:
+        """Join loads whose blocks one request to a store can read."""
+        runs: list[Run] = []
+        blocks_of = {
+            load.block: [piece.block for piece in self.blocks.pieces(load.block)]
+            for load, _ in loads
+        }
+        for load, order in sorted(loads, key=lambda each: blocks_of[each[0].block]):
+            blocks = blocks_of[load.block]
+            if runs and self.shards.is_remote and self._can_join([*runs[-1].blocks, *blocks]):
+                runs[-1].blocks.extend(blocks)
+                runs[-1].loads.append((load, order))
+            else:
+                runs.append(Run(blocks, [(load, order)]))
+        return runs
 
-        Return None if no row is readable.
-        """
-        self.stats.add(in_flight=1)
+    def _can_join(self, blocks: Sequence[int]) -> bool:
+        """Return whether one request can read stored blocks, and all of them are needed."""
+        index = self.shards.index
+        first = blocks[0]
+        last = blocks[-1]
+        size = int(index.offset[last]) + int(index.length[last]) - int(index.offset[first])
+        return (
+            blocks == [*range(first, last + 1)]
+            and index.shard[first] == index.shard[last]
+            and size <= _REQUEST_BYTES
+            and self.shards.quarantined.isdisjoint(blocks)
+        )
+
+    def load(self, run: Run) -> list[LoadedBlock]:
+        """Read the logical blocks of a run; those without a readable row are left out."""
+        self.stats.add(in_flight=len(run.loads))
         try:
-            return self._load(load, order)
+            shards = self.shards if len(run.loads) == 1 else self.shards.read_ahead(run.blocks)
+            loaded = [self._load(load, order, shards) for load, order in run.loads]
         finally:
-            self.stats.add(in_flight=-1)
+            self.stats.add(in_flight=-len(run.loads))
+        return [block for block in loaded if block is not None]
 
-    def _load(self, load: Load, order: Int64) -> LoadedBlock | None:
+    def _load(self, load: Load, order: Int64, shards: ShardSet) -> LoadedBlock | None:
+        """Read a logical block; return None if no row is readable."""
         # read the stored pieces; None for a skipped piece
         pieces = self.blocks.pieces(load.block)
-        parts = [self._read(piece) for piece in pieces]
+        parts = [self._read(piece, shards) for piece in pieces]
         readable = [part for part in parts if part is not None]
         if not readable:
             return None
@@ -160,7 +201,7 @@ class Source:
             load.slots, slot_rows, RowBatch({"weight": weight, "origin": origin}, columns)
         )
 
-    def _read(self, piece: Piece) -> RowBatch | None:
+    def _read(self, piece: Piece, shards: ShardSet) -> RowBatch | None:
         """Return the rows of a piece; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
@@ -169,7 +210,7 @@ class Source:
 
         for attempt in range(_REREADS + 1):
             try:
-                rows = self.shards.read_block(piece.block, columns)
+                rows = shards.read_block(piece.block, columns)
                 break
             except DamagedBlock as error:
                 if attempt == _REREADS:
@@ -206,7 +247,7 @@ class _LoadingRound:
     """A round whose blocks are being loaded, or are loaded."""
 
     round_: ReadingRound
-    loads: list[Future[LoadedBlock | None]]
+    loads: list[Future[list[LoadedBlock]]]
     loaded: LoadedRound | None = None
 
 
@@ -308,12 +349,15 @@ class Rounds:
             order = self.source.order
             item = _LoadingRound(round_, [])
             loads = list(order.loads(round_, *self.source.lanes))
-            for start in range(0, len(loads), _ORDERS_AT_ONCE):
-                group = loads[start : start + _ORDERS_AT_ONCE]
+            for start in range(0, len(loads), _LOADS_AT_ONCE):
+                group = loads[start : start + _LOADS_AT_ONCE]
                 orders = order.row_orders(round_.epoch, [load.block for load in group])
-                for load, rows in zip(group, orders, strict=True):
-                    row_order = rows[load.rows].copy()  # a view would hold the orders of the group
-                    item.loads.append(self._threads.submit(self.source.load, load, row_order))
+                # copies, because a view would hold the orders of the group
+                ordered = [
+                    (load, rows[load.rows].copy()) for load, rows in zip(group, orders, strict=True)
+                ]
+                for run in self.source.runs(ordered):
+                    item.loads.append(self._threads.submit(self.source.load, run))
             self._pending[round_.start] = item
             # another thread may have called `close` before these loads were recorded
             self._check_open()
@@ -322,7 +366,7 @@ class Rounds:
 
     def _join(self, item: _LoadingRound) -> LoadedRound:
         """Join the blocks of a round into one set of rows, with a filler row at index 0."""
-        blocks = [block for load in item.loads if (block := load.result()) is not None]
+        blocks = [block for load in item.loads for block in load.result()]
         types = (
             {name: column.values.dtype for name, column in blocks[0].rows.columns.items()}
             if blocks

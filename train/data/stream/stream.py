@@ -27,6 +27,8 @@ from clozeline.train.data.stream.rounds import Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
+_REQUESTS_PER_THREAD: Final = 8
+"""Requests to a store for each of `io_threads` that are in flight."""
 _WARN_SHARE_GAP: Final = 0.01
 """A set whose share of the rows is this much below its weight gets a warning."""
 
@@ -46,8 +48,9 @@ class Stream:
             `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
         io_threads: threads that load blocks, plus one that builds batches; 0 does both in the
-            calling thread.
-        prefetch_blocks: blocks to load ahead per lane.
+            calling thread. Sets in a store have eight times as many, which wait for requests.
+        prefetch_blocks: blocks to load ahead per lane; more in a store if these would leave threads
+            without work.
         by_length: sort a rank's rows of a global batch by length before they are split into
             micro-batches.
         max_damaged_fraction: share of a set's blocks that may be damaged; filler replaces their
@@ -95,6 +98,11 @@ class Stream:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
         # the order of all rows, and the collation rules
         phases = as_phases(data)
+        lanes_of_rank = self._rank_lanes[1] - self._rank_lanes[0]
+        if any(source.shards.is_remote for phase in phases for source in phase.sources):
+            io_threads *= _REQUESTS_PER_THREAD
+            if prefetch_blocks:
+                prefetch_blocks = max(prefetch_blocks, io_threads // lanes_of_rank)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
         """Order in which lanes read rows."""
         sets = self.reading.sets
