@@ -12,6 +12,7 @@ from clozeline.pipeline.clean.languages import (
     UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
+    Score,
     count_letters,
     has_enough_letters,
     remove_noise,
@@ -40,6 +41,9 @@ class Fasttext(LanguageIdentifier):
 
         path: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
         """file of the model, .bin or .ftz; if its content changes, documents are cleaned again"""
+        long_threshold: Score = 0.65
+        """minimum score from 300 characters on; between 100 and 300 it changes linearly. Scores of
+        these models grow little with the length"""
         codes: dict[str, str] = field(default_factory=dict)
         """language codes instead of labels, without `__label__`, such as `{als: gsw}`: the label
         `als` of lid.176 is Alemannic, whose code is `gsw`"""

@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.registries import LANGUAGES
 from clozeline.pipeline.shards.store import as_url
-from clozeline.pipeline.text.language_codes import suggest_codes
+from clozeline.pipeline.text.language_codes import LanguageTable, suggest_codes
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.tools.start.project.kinds import ANY, KINDS
 from clozeline.train.configuration.config import TrainConfig
@@ -263,14 +263,17 @@ def _files(pattern: str) -> list[Path]:
 
 
 def check_language(code: str) -> str:
-    """Return a language code; ConfigurationError if the identifier does not know it."""
+    """Return the identifier's code of a language; ConfigurationError if it does not know it."""
+    if code == ANY:
+        return code
     known = LANGUAGES.resolve("py3langid").build().languages()
-    if code != ANY and code not in known:
+    own_code = LanguageTable(dict.fromkeys(known)).find_key(code)
+    if own_code is None:
         raise ConfigurationError(
             f"language: expected a code such as en or de, or {ANY}, got {code!r}; "
             f"{suggest_codes(code, known)}"
         )
-    return code
+    return own_code
 
 
 def _family_of(size: str) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.languages import LanguageRule
+from clozeline.pipeline.clean.languages import LanguageRule, find_labels
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.registries import LANGUAGES
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -69,6 +69,25 @@ def test_labels_get_codes():
 
     with pytest.raises(ConfigurationError, match=r"has no label __label__de"):
         identifier(codes={"__label__de": "de"}).build()
+
+
+def test_codes_with_scripts_are_labels_of_some_models(tmp_path):
+    """The same model with labels as NLLB's has them."""
+    content = MODEL.read_bytes()
+    labels = {"de": "deu_Latn", "en": "eng_Latn", "zh": "zho_Hans", "no": "nob_Latn"}
+    for old, new in labels.items():
+        content = content.replace(f"__label__{old}\0".encode(), f"__label__{new}\0".encode())
+    path = tmp_path / "model.ftz"
+    path.write_bytes(content)
+
+    rule = LanguageRule(identifier(path=str(path), keep=["de", "eng_Latn", "no", "zh"]))
+    assert rule.judge(GERMAN)[::2] == ("deu_Latn", "")
+    assert rule.judge(ENGLISH)[::2] == ("eng_Latn", "")
+    assert rule.judge(FRENCH)[2] == "language"
+    known = identifier(path=str(path)).build().languages()
+    assert find_labels("zho_Hant", known) == []
+    assert find_labels("cmn", known) == ["zho_Hans"]
+    assert find_labels("nb", known) == ["nob_Latn"]
 
 
 def test_an_unknown_code_is_answered_by_labels(tmp_path):
