@@ -13,10 +13,10 @@ class LanguageRules(NamedTuple):
     ends: frozenset[
         str
     ]  # single letters, also several as in `a. C.`, that end one before a capital
-    ordinals: bool  # reads `3.` and `III.` as ordinals that stand before names (`3. Oktober`)
+    ordinals: bool  # reads `3.` and `III.` as ordinals before names (`3. Oktober`)
 
 
-_TITLES: Final = "mr mrs ms dr prof st"
+_TITLES: Final = "mr mrs ms dr prof st mt"
 """Abbreviations that texts in every language contain."""
 
 
@@ -33,7 +33,7 @@ def _make_rules(
         frozenset(words.split())
         for words in (
             f"{_TITLES} {never}",
-            f"no nr p pp fig vol ca {numeric}",
+            f"no nr n° nº № p pp fig vol ca {numeric}",
             maybe,
             openers,
             ends,
@@ -120,7 +120,7 @@ _SPANISH: Final = _make_rules(
 _ITALIAN: Final = _make_rules(
     never=(
         "sig sigg sig.ra sig.na dott dott.ssa prof.ssa ing avv arch geom rag sen gen col mons ss "
-        "s.ta p.es cfr vs"
+        "s.ta es p.es cfr vs dir amm psicol"
     ),
     numeric="n nn pag pagg cap art artt sez tav ca gen feb mar apr mag giu lug ago set ott nov dic",
     maybe="ecc etc s.p.a s.r.l u.s.a jr",
@@ -175,7 +175,12 @@ _CZECH: Final = _make_rules(
         "srov napr popr porov tzn"
     ),
     numeric="č čís s str st odst ods písm obr tab cca max min",
+    openers=(
+        "v ve na a i o to ten ta ty tento on ona oni je po z ze za do od pro při jak když pokud "
+        "ale ne tak také však proto jeho její jejich sa si som keď ako aj pri pre"
+    ),
     ends="n.l a.s s.r.o",
+    ordinals=True,
 )
 _CROATIAN: Final = _make_rules(
     never="npr tj tzv sv ul mag ing gđa usp odn нпр тј тзв св ул др проф",
@@ -219,7 +224,7 @@ _CATALAN: Final = _make_rules(
 _RUSSIAN: Final = _make_rules(
     never=(
         "ул им проф акад доц т.е т.к т.н см ср св гр г-н г-жа напр обл респ пр пер пл наб бул ред "
-        "изд тов"
+        "изд тов пгт пос"
     ),
     numeric="стр с рис табл гл ст п пп тел д кв ок",
     maybe="г гг в вв др",
@@ -241,14 +246,21 @@ _UKRAINIAN: Final = _make_rules(
     ends="т.д т.п н.е я є",
 )
 _BULGARIAN: Final = _make_rules(
-    never="ул бул проф инж св напр т.е т.нар вж г-н г-жа д-р",
+    never="ул бул пл проф инж св напр т.е т.нар вж г-н г-жа д-р",
     numeric="стр бр гр ок",
     ends="т.н н.е е",
 )
 _GREEK: Final = _make_rules(
     never="κ κα κος δρ δηλ βλ πρβλ αγ", numeric="αρ σελ κεφ άρθ", ends="μ.χ μ.μ κ.ά α.ε"
 )
-_HINDI: Final = _make_rules(never="डॉ डा प्रो प्रा श्री", numeric="सं पृ")  # and Marathi
+# Initials of Indic languages are the names of Latin letters.
+_HINDI: Final = _make_rules(  # and Marathi
+    never="डॉ डा प्रो प्रा श्री ए बी सी डी ई एफ जी एच आई जे के एल एम एन ओ पी क्यू आर एस टी यू वी",
+    numeric="सं पृ",
+)
+_MALAYALAM: Final = _make_rules(
+    never="ഡോ മി പ്രൊ പ്രൊഫ ശ്രീ എ ബി സി ഡി ഇ എഫ് ജി എച്ച് ഐ ജെ കെ എൽ എം എൻ ഒ പി ക്യു ആർ എസ് ടി യു വി"
+)
 _ORDINALS: Final = _make_rules(ordinals=True)
 _OTHERS: Final = _make_rules()
 
@@ -272,6 +284,7 @@ _LANGUAGES: Final = {
     "it": _ITALIAN,
     "lb": _ORDINALS,
     "mk": _BULGARIAN,
+    "ml": _MALAYALAM,
     "mr": _HINDI,
     "nb": _DANISH,
     "nl": _DUTCH,

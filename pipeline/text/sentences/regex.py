@@ -31,9 +31,11 @@ _SPACED = ".!?…‽؟\u061d\u061e։\u2024\u203c\u2047-\u2049\u2e2e᙮"
 # French and Khmer put a (narrow, no-break) space before the closing guillemet. German closes with “
 # and with «, which open quotations of Chinese. Informal English puts a blank before a closing
 # bracket.
+# Encyclopedias put the numbers of their sources behind the mark: `end.[12] Next`.
+_SOURCES: Final = r"(?:\[\w{1,4}\])*+"
 _QUOTES: Final = "\"'”’»)\\]}）】」』》〉］｝"
-_CLOSERS: Final = rf"(?:[ \u00a0\u202f]?»|[{_QUOTES}])*+"
-_SPACED_CLOSERS: Final = rf"(?:[ \u00a0\u202f]?»|[{_QUOTES}“‘«])*+(?: [)\]](?=\s))?+"
+_CLOSERS: Final = rf"(?:[ \u00a0\u202f]?»|[{_QUOTES}])*+{_SOURCES}"
+_SPACED_CLOSERS: Final = rf"(?:[ \u00a0\u202f]?»|[{_QUOTES}“‘«])*+{_SOURCES}(?: [)\]](?=\s))?+"
 _OWN_MARKS: Final = {"el": GREEK_QUESTION, "hy": ARMENIAN_COLON}
 """Marks of single languages, which need white space behind them."""
 _WIDE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -69,10 +71,20 @@ _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈
 _CONTINUING: Final = ",;:)]}%/=<>+.!?…‽؟։᙮"
 _NEXT: Final = re.compile(rf"(?:,,)?+[{re.escape(_OPENING)}]*+(?P<word>[^\W_]*)")
 _LONGEST_WORD: Final = 40
+_LONGEST_TITLE: Final = 30
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
 _ROMAN: Final = re.compile(r"[IVXLC]{2,}")
 _SPACED_LETTERS: Final = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.[ \u00a0\u202f]){1,3}[^\W\d_]\Z")
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
+
+
+def _is_inside(text: str, match: re.Match[str]) -> bool:
+    """Return whether marks stand inside a wide number (３．５) or a title (《去吧！爸爸》)."""
+    start, end = match.span()
+    if text[start] == "．":
+        return text[end : end + 1].isdecimal()
+    opened = text.rfind("《", max(0, start - _LONGEST_TITLE), start)
+    return opened >= 0 and text.find("》", opened, end + _LONGEST_TITLE) >= end
 
 
 class Regex(SentenceSplitter):
@@ -136,7 +148,9 @@ class Regex(SentenceSplitter):
             return text[start].isupper()
         if text[match.end() - 1] in "」』" and text.startswith(("と", "って"), match.end()):
             return False  # 「はい。」と言った
-        if match["more"] is None or _PARAGRAPH.search(text, match.end(), start):
+        if match["more"] is None:
+            return not _is_inside(text, match)
+        if _PARAGRAPH.search(text, match.end(), start):
             return True
 
         following = _NEXT.match(text, start, start + _LONGEST_WORD)
@@ -146,8 +160,8 @@ class Regex(SentenceSplitter):
         mark = text[match.start()]
 
         if word[0].islower():
-            if mark in "?!":  # "really? yes", but not after a quotation
-                return not match.group().strip("?!")
+            if mark in "?!":  # "really? yes", but not after a quotation, and not "ja? – sagte er"
+                return not match.group().strip("?!") and text[start] not in "-–—"
             is_long = _LONG_WORD.match(text, max(0, match.start() - 4), match.start())
             if not (self.options.informal and match.group() == "." and is_long):
                 return False
@@ -182,7 +196,13 @@ class Regex(SentenceSplitter):
                 lower = re.sub(r"\s", "", spaced[0]).lower()
         if lower in rules.ends and (len(lower) > 1 or word.islower()):
             return True
-        if lower in rules.never or (lower in rules.numeric and following[0].isdecimal()):
+        if lower in rules.never:
+            return False
+        if "." in lower and all(part in rules.never for part in lower.split(".")):
+            return False  # names of letters
+        if lower[max(lower.rfind("'"), lower.rfind("’")) + 1 :] in rules.never:
+            return False  # l'avv.
+        if lower in rules.numeric and following[0].isdecimal():
             return False
         if lower in rules.maybe or _INITIAL.match(word):
             return opens and (lower in rules.maybe or len(word) > 1)

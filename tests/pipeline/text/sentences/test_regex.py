@@ -26,6 +26,8 @@ CASES = {
         "He lives in the U.S. |He likes it. |Ask John J. He knows.",
         "Cats, dogs etc. |He left. |Cats etc. Smith left.",
         "The first part ends *** |The second begins. |A *** in lower case stays.",
+        "The country was at large.[7][8] |It fell.[a] |Nobody said “really?” – he did.",
+        "I don't. |You'll find it at No. 5 of Mt. Etna.",
         "It is no country....|It is a town..|So what...what? |See 3.5 and Node.Js.",
         "(We left early. ) |They stayed. |(It rained. ) and it poured.",
     ],
@@ -60,6 +62,8 @@ CASES = {
         "価格は3.5ドルです。|安い。",
         "「はい。」|彼は言った。",
         "我想谈话。|“你要待多久？”|“周二就走。”|他走了。",
+        "我们去看《摔跤吧！爸爸》好吗？|好！|他看《三国》。|我也看。",
+        "引き下げ幅は３．２９％です。|次に。[1]|最後。",
         "趕快!|如果我可以，你呢?|我不知道 3.5!5。",
     ],
     "ja": [
@@ -70,6 +74,7 @@ CASES = {
         "Բոլոր արկղերը դատարկ են: |Գնացե՛ք: |Ժամը 12:30 է: |Ասաց` այսպես: ոչ ոք։ |Վերջ։",
     ],
     "hi": [
+        "बी.सी. में पुलिस ने जी. डी. पी. पर कहा। |ठीक है।",
         "अगोरा के 50 बाजार थे। |डॉ. ली आगे कहते हैं। |वे चले गए।",
     ],
     "la": [
@@ -88,7 +93,12 @@ CASES = {
     ],
     "hu": ["II. Rákóczi Ferenc hazament. |Dr. Kovács dec. 6. napján is dolgozott. |Vége."],
     "pl": ["Kaplica św. Stanisława stoi. |Mieszka tam ks. Roguski. |Ma 20 lat."],
-    "it": ["Il sig. Brusio e la dott.ssa Verdi parlano. |Nacque nel 63 a.C. |Roma era grande."],
+    "ml": ["ഇത് ഡോ. കെ. പി. മോഹനൻ. |ഞാൻ പോയി."],
+    "kk": ["Оның не керегі бар? — деді. |Ол кетті! |Кел."],
+    "it": [
+        "Sono l'Ing. Verdi e questo è l’Avv. Rossi, ad es. Carlo. |Ciao.",
+        "Il sig. Brusio e la dott.ssa Verdi parlano. |Nacque nel 63 a.C. |Roma era grande.",
+    ],
     "pt": ["O Sr. Silva e a Dra. Souza falaram. |Morreu no séc. 2. |Ninguém viu."],
     "nl": ["Dhr. de Vries kwam, bijv. gisteren. |Hij bleef."],
     "sv": ["Det är hon. |Vi ses kl. 5 med bl.a. Anna. |Hej!"],
