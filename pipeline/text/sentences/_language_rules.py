@@ -286,7 +286,6 @@ _LANGUAGES: Final = {
     "mk": _BULGARIAN,
     "ml": _MALAYALAM,
     "mr": _HINDI,
-    "nb": _DANISH,
     "nl": _DUTCH,
     "nn": _DANISH,
     "no": _DANISH,

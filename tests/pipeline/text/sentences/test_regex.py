@@ -140,6 +140,11 @@ def test_any_language_code(splitter, language):
     assert splitter.starts("One. Two.", language) == [0, 5]
 
 
+@pytest.mark.parametrize("language", ["de", "deu", "deu_Latn", "de-AT"])
+def test_codes_of_a_language_have_its_rules(splitter, language):
+    assert splitter.starts("Am 3. Oktober z. B. Berlin. Ende.", language) == [0, 28]
+
+
 def test_empty_and_blank_texts(splitter):
     assert splitter.starts("", "en") == []
     assert splitter.starts("  \n\n ", "en") == [0]
