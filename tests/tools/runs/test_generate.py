@@ -223,6 +223,7 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
     token = find_language_token(tokenizer, mbart, "de")
 
     assert tokenizer.piece(token) == "<reserved_1>"
+    assert find_language_token(tokenizer, mbart, "deu_Latn") == token
     assert find_language_token(tokenizer, bart, None) is None
 
     with pytest.raises(ConfigurationError, match="one of de, got none"):

@@ -6,6 +6,7 @@ from typing import Final
 
 from clozeline.hub import origin_of
 from clozeline.model.checkpoints import Export
+from clozeline.pipeline.text.language_codes import base_language
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FRONT_MATTER = """---
@@ -84,7 +85,8 @@ def model_card(
 
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT_MATTER.format(
-        license_id=json.dumps(license_id), languages=json.dumps(list(languages))
+        license_id=json.dumps(license_id),
+        languages=json.dumps(list(dict.fromkeys(map(base_language, languages)))),
     )
     lines = {"tokenizer_import": "", "tokenizer_line": ""}
     literal = ""

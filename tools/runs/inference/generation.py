@@ -15,6 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tables import read_list
+from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
@@ -200,7 +201,8 @@ def find_language_token(
     """
     wanted: dict[str, str] = objective.options.get("language_tokens", {})
     ids = _special_pieces(tokenizer)
-    pieces = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
+    known = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
+    pieces = LanguageTable(known)
 
     if not wanted:
         if language is not None:
@@ -209,7 +211,7 @@ def find_language_token(
             )
         return None
 
-    if language not in pieces:
+    if language is None or language not in pieces:
         got = language or "none"
         raise ConfigurationError(
             f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}"

@@ -200,10 +200,12 @@ def content(lengths, codes, words):
     return rows
 
 
-def test_rows_by_hand(tokenizer, words):
+@pytest.mark.parametrize("languages", [("de", "en", "fr"), ("deu_Latn", "eng_Latn", "fra_Latn")])
+def test_rows_by_hand(tokenizer, words, languages):
     """Two sentences change places; a row of a language without a token is skipped with a reason."""
     tokenizer, _ = tokenizer
     ids = tokenizer.encode([TEXT])[0].ids
+    words = replace(words, languages=languages)
     objective = mbart(words, steps=["sentence_reordering"])
     rows = in_languages(one_sample(ids, [0, 6], words, 3), [1, 0, 2])
     examples, skips = objective.corrupt(rows, np.zeros(3, np.uint16), 1)
