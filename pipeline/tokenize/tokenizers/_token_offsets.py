@@ -3,6 +3,7 @@
 The library's call with offsets takes up to twice as long as its call without them.
 """
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -12,6 +13,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import Bounds, PieceTable
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import pieces_pattern
 
 _COMPOSITIONS: Final = frozenset(("NFC", "NFD", "NFKC", "NFKD"))
 """normalizers that keep ASCII text"""
@@ -25,16 +27,23 @@ _LOCAL_NORMALIZERS: Final = _COMPOSITIONS | {
 """normalizers that change a character, or a character with its combining marks"""
 _SPACES_TO_ONE: Final = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 _LOCAL_SPLITS: Final = (["BertPreTokenizer"], ["WhitespaceSplit", "Metaspace"])
-_BYTE_SPLITS: Final = frozenset(("ByteLevel", "Split", "Digits", "Punctuation", "UnicodeScripts"))
-"""pre-tokenizers that add no text"""
+_BYTE_SPLITS: Final = frozenset(
+    ("ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts")
+)
+"""pre-tokenizers that add at most a space"""
 _SPACE_MARK: Final = "\u2581"
+_WRITES_MARKS: Final = (
+    {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE_MARK},
+    {"type": "Prepend", "prepend": _SPACE_MARK},
+)
+"""normalizers that change spaces to marks, and add one"""
 
 _COUNT: Final = 0x07
 """bits of the number of characters that a character becomes"""
 _UNKNOWN: Final = 0x08
 """has no piece of its own"""
-_SPACE: Final = 0x10
-"""white space that separates words and is lost"""
+_BARE: Final = 0x10
+"""gets no mark of a word: white space, which is lost, or an added token"""
 _LETTER: Final = 0x20
 """continues the word of a letter before it"""
 _BLANK: Final = 0x40
@@ -92,12 +101,25 @@ def has_local_words(spec: Mapping[str, Any], special: Collection[str]) -> bool:
     return (
         spec["model"]["type"] in ("WordPiece", "Unigram")
         and splits in _LOCAL_SPLITS
-        and all(entry["content"] in special for entry in spec["added_tokens"])
+        and not any(map(_takes_neighbors, _list_added(spec, special)))
         and all(
-            step["type"] in _LOCAL_NORMALIZERS or step == _SPACES_TO_ONE
+            step["type"] in _LOCAL_NORMALIZERS
+            or step == _SPACES_TO_ONE
+            or (step["type"] == "Replace" and "String" in step["pattern"])
             for step in _list_steps(spec.get("normalizer"))
         )
     )
+
+
+def _takes_neighbors(entry: Mapping[str, Any]) -> bool:
+    """Return whether an added token is not found in the text one character at a time."""
+    flags = ("lstrip", "rstrip", "single_word", "normalized")
+    return len(entry["content"]) != 1 or any(map(entry.get, flags))
+
+
+def _list_added(spec: Mapping[str, Any], special: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the added tokens that texts may have."""
+    return [entry for entry in spec["added_tokens"] if entry["content"] not in special]
 
 
 def _spells_text(spec: Mapping[str, Any], table: PieceTable) -> bool:
@@ -108,14 +130,18 @@ def _spells_text(spec: Mapping[str, Any], table: PieceTable) -> bool:
     model = spec["model"]
     steps = list(_list_steps(spec.get("pre_tokenizer")))
     has_marks = model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
-    names = [table.names[token] for token in np.flatnonzero(table.special).tolist()]
-    if [step["type"] for step in steps] == ["Metaspace"]:
-        adds_text = any(entry["content"] not in names for entry in spec["added_tokens"])
+    if len(steps) == 1 and _adds_space(steps[0]):
+        special = [table.names[token] for token in np.flatnonzero(table.special).tolist()]
+        adds_text = bool(_list_added(spec, special))
     else:
-        adds_text = any(
-            step["type"] not in _BYTE_SPLITS or step.get("add_prefix_space") for step in steps
-        )
+        adds_text = any(step["type"] not in _BYTE_SPLITS or _adds_space(step) for step in steps)
     return model["type"] in ("BPE", "Unigram") and not has_marks and not adds_text
+
+
+def _adds_space(step: Mapping[str, Any]) -> bool:
+    """Return whether a pre-tokenizer adds a space before a text that starts with another one."""
+    scheme = step.get("prepend_scheme")
+    return scheme != "never" if scheme else bool(step.get("add_prefix_space"))
 
 
 def _list_steps(step: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
@@ -137,13 +163,14 @@ class ByteOffsets:
         table: PieceTable,
         unknown: int,
     ) -> None:
-        self._normalizer = library.normalizer
+        steps = list(_list_steps(spec.get("normalizer")))
+        changing = [step for step in steps if step not in _WRITES_MARKS]
+        self._normalizer = library.normalizer if changing else None
+        self._keeps_ascii = all(step["type"] in _COMPOSITIONS for step in changing)
+        self._always_adds = _WRITES_MARKS[1] in steps
+        self._adds_space = any(map(_adds_space, _list_steps(spec.get("pre_tokenizer"))))
         self._table = table
         self._unknown = unknown
-        types = {step["type"] for step in _list_steps(spec.get("normalizer"))}
-        self._keeps_ascii = types <= _COMPOSITIONS
-        level = spec.get("pre_tokenizer") or {}
-        self._adds_space = level.get("prepend_scheme", "never") != "never"
 
     def are_known(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         return np.ones(len(texts), np.bool_)
@@ -153,15 +180,13 @@ class ByteOffsets:
 
     def _find(self, text: str, ids: NDArray[Any]) -> Bounds | None:
         """Return the offsets; None if text was changed or lost, which the sum of bytes shows."""
-        normal = text
+        added = self._always_adds or (self._adds_space and not text.startswith(" "))
+        spaces = " " * (added and text != "")
         if self._normalizer and not (self._keeps_ascii and text.isascii()):
             normal = self._normalizer.normalize_str(text).replace(_SPACE_MARK, " ")
-        adds_space = self._adds_space and text[:1] not in ("", " ")
-        if normal != text:
-            adds_space = normal == f" {text}"
-        if (normal != text and not adds_space) or (ids == self._unknown).any():
-            return None
-        return self._table.bounds(text, ids, int(adds_space))
+            if normal != (spaces if self._always_adds else "") + text:
+                return None
+        return None if (ids == self._unknown).any() else self._table.bounds(text, ids, len(spaces))
 
 
 class WordOffsets:
@@ -187,7 +212,14 @@ class WordOffsets:
         steps = list(_list_steps(spec.get("normalizer")))
         changing = [step for step in steps if step["type"] in _LOCAL_NORMALIZERS]
         self._changes_marks = any(map(_changes_marks, changing))
+        replaced = [
+            step["pattern"].get("String", "") for step in steps if step["type"] == "Replace"
+        ]
+        self._patterns = [pattern for pattern in replaced if len(pattern) > 1]
         self._drops_exactly = all(step["type"] == "BertNormalizer" for step in changing)
+
+        special = {table.names[token] for token in np.flatnonzero(table.special).tolist()}
+        self._added = {entry["content"] for entry in _list_added(spec, special)}
 
         # a mark of `▁a` or `a_` belongs to the first or last character of its word
         (word,) = self._split("a")
@@ -198,11 +230,8 @@ class WordOffsets:
         for token, name in enumerate(table.names):
             is_inside = bool(prefix) and name.startswith(prefix)
             self._lengths[token] = len(name) - len(prefix) * is_inside
-            self._at_edge[token] = (
-                not is_inside
-                and name.startswith(self._start_mark)
-                and name.endswith(self._end_mark)
-            )
+            has_marks = name.startswith(self._start_mark) and name.endswith(self._end_mark)
+            self._at_edge[token] = name in self._added or (not is_inside and has_marks)
 
         # an unknown token is a word, the unknown letters in a row of Unigram, or a letter of BPE
         self._lengths[table.special] = 0
@@ -226,7 +255,7 @@ class WordOffsets:
         roles = self._find_roles("\n".join(texts))
         sizes = np.array(list(map(len, texts)))
         begins = np.cumsum(sizes + 1) - sizes - 1
-        roles[begins[1:] - 1] = _SPACE
+        roles[begins[1:] - 1] = _BARE
         bounds = self._find(roles, np.concatenate(ids))
 
         # the text of each token
@@ -269,7 +298,7 @@ class WordOffsets:
         if self._letters is not None and unknown.any():
             gaps = _sum_runs(counts, (roles & _UNKNOWN).astype(np.bool_), is_joined)
         if self._start_mark:
-            counts[first] += 1
+            counts[first[roles[first] & _BARE == 0]] += 1
         if self._end_mark:
             counts[is_kept & ~is_joined[1:]] += 1
 
@@ -305,6 +334,11 @@ class WordOffsets:
             for code in set(codes[unseen].tolist()):
                 self._roles[code] = self._find_role(chr(code))
             roles = self._roles.take(codes)
+        for pattern in self._patterns:
+            start = text.find(pattern)
+            while start >= 0:
+                roles[start] = _UNSAFE
+                start = text.find(pattern, start + 1)
         return roles
 
     def _find_role(self, character: str) -> int:
@@ -335,20 +369,28 @@ class WordOffsets:
                 return _UNSAFE
             unknown = _UNKNOWN
 
+        if character in self._added:
+            return count | _BARE
         after_blank = _AFTER_BLANK if len(self._split(f" {character}")) == 1 else 0
         roles = {
             (2 + count,): count | _LETTER | after_blank | unknown,
             (1, count, 1): count | after_blank | unknown,
             (1, 1 + count): count | _BLANK,
-            (1, 1): _SPACE,
+            (1, 1): _BARE,
         }
         return roles.get(tuple(sizes), _UNSAFE)
 
     def _split(self, text: str) -> list[str]:
         """Return the normalized words of a text."""
         normalizer = self._library.normalizer
-        normal = normalizer.normalize_str(text) if normalizer else text
-        return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(normal)]
+        words = list[str]()
+        for part in re.split(f"({pieces_pattern(self._added)})", text):
+            if part in self._added:
+                words.append(part)
+                continue
+            normal = normalizer.normalize_str(part) if normalizer else part
+            words += [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(normal)]
+        return words
 
 
 def _sum_runs(

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.registries import TOKENIZERS
@@ -51,6 +51,19 @@ def unigram(normalizer):
     return model
 
 
+def albert():
+    """Signs of a sentencepiece model that are added tokens, and quotes that become one sign."""
+    model = unigram(normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.Lowercase()]))
+    model.add_tokens([AddedToken(sign, normalized=False) for sign in "(.-"])
+    return model
+
+
+def prefixed():
+    model = byte_level()
+    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    return model
+
+
 def llama(scheme):
     """Llama's kind: spaces as marks, merges over complete texts, bytes of unknown letters."""
     names = [
@@ -86,6 +99,8 @@ PUBLISHED = {
             [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
         )
     ),
+    "unigram, added signs": albert,
+    "a space in front": prefixed,
     "llama": lambda: llama("first"),
     "llama, split": lambda: llama("always"),
     "llama, no space in front": lambda: llama("never"),
@@ -177,6 +192,10 @@ def test_texts_that_depend_on_their_neighbors_are_left_to_the_library():
     published = TokenizerJson(json.loads(unigram(normalizers.NFKC()).to_str()), PublishedMetadata())
     texts = ["the cat", "the\u0301 cat", "caf\xe9", "\u1100\u1161"]
     assert published._offsets.are_known(texts).tolist() == [True, False, True, False]
+
+    quoting = TokenizerJson(json.loads(albert().to_str()), PublishedMetadata())
+    texts = ["`the cat`", "a ``cat", "(the) cat."]
+    assert quoting._offsets.are_known(texts).tolist() == [True, False, True]
 
 
 def test_a_mark_of_spaces_is_a_character_where_no_step_writes_it(tmp_path):
