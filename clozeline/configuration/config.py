@@ -338,6 +338,8 @@ def _validate_light(schema: Any, data: Mapping[str, object]) -> tuple[None, list
     `_validate` would name the same keys alone, but only after it has imported all those parts and
     the algorithms in them.
     """
+    if not isinstance(schema, type):  # such as dict[str, Any], which has no unknown keys
+        return None, []
     parts = {name for name, (kind, _) in fields_of(schema).items() if loads_class(kind)}
     if not parts & data.keys():
         return None, []

@@ -55,6 +55,14 @@ def load(tmp_path):
     return run
 
 
+def test_a_file_of_any_keys_is_read_as_a_mapping(tmp_path):
+    """`model.init_from` reads the configuration of another run in this way."""
+    path = tmp_path / "config.yaml"
+    path.write_text("model: {dim: 8}\nanything: [1, 2]\n")
+
+    assert load_config(dict[str, Any], path) == {"model": {"dim": 8}, "anything": [1, 2]}
+
+
 def test_overrides_reach_nested_keys_and_lists(load):
     """And repair what the file has wrong."""
     config = load(
