@@ -44,6 +44,10 @@ def test_language_and_score_are_those_of_the_library():
     assert len(identifier().build().languages()) == 176
     assert identifier().build().identify("naissent 1789")[0] == "und"
 
+    # sr .30, hr .27
+    serbian_or_croatian = "Sva ljudska bića rađaju se slobodna i jednaka u dostojanstvu i pravima."
+    assert identifier().build().identify(serbian_or_croatian)[0] == "und"
+
 
 @pytest.mark.parametrize(
     ("keep", "kept"),
@@ -88,6 +92,8 @@ def test_codes_with_scripts_are_labels_of_some_models(tmp_path):
     assert find_labels("zho_Hant", known) == []
     assert find_labels("cmn", known) == ["zho_Hans"]
     assert find_labels("nb", known) == ["nob_Latn"]
+    assert find_labels("sq", known) == ["sq"], "a label of this name, so `als` is another language"
+    assert find_labels("sq", known - {"sq"}) == ["als"]
 
 
 def test_an_unknown_code_is_answered_by_labels(tmp_path):
