@@ -20,16 +20,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import (
-    EntryPoint,
-    PackageNotFoundError,
-    SelectableGroups,
-    entry_points,
-    version,
-)
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 
@@ -78,7 +72,7 @@ def find_entry_points(group: str) -> Mapping[str, EntryPoint]:
 
 
 @cache
-def _entry_points() -> SelectableGroups:
+def _entry_points() -> Any:  # of a type that Python 3.12 replaced
     return entry_points()  # reads the metadata of every installed package
 
 
