@@ -1,6 +1,6 @@
 """Write docs/objectives.md, which compares all objectives, and their sections in docs/objectives/.
 
-python -m docs.generate.page
+The schemas of manifests and checkpoints are written, too: `python -m docs.generate.page`
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.registry import Component
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
+from docs.generate.schemas import write_schemas
 from docs.generate.training import training_table
 
 _LONG = 80
@@ -276,3 +277,5 @@ if __name__ == "__main__":
     for path, text in write_pages().items():
         (_DOCS / path).parent.mkdir(exist_ok=True)
         publish_text(_DOCS / path, text)
+    for path, text in write_schemas().items():
+        publish_text(_DOCS.parent / path, text)

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import IntegrityError
@@ -94,6 +95,25 @@ class ColumnSpec:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")
         return ColumnSpec(name, *known, description, None if role is None else Role(**role))
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """Return the JSON Schema of the arguments of `parse`."""
+        text = {"type": "string"}
+        role = TypeAdapter(Role).json_schema() | {"additionalProperties": False}
+        keys: dict[str, Any] = {"name": text, "description": text}
+
+        def of_kind(kind: Kind, **more: Any) -> dict[str, Any]:
+            types = [name for name, known in _TYPES_BY_ARROW_NAME.items() if known[1] == kind]
+            properties = {**keys, "arrow_type": {"enum": types}, **more}
+            return {
+                "type": "object",
+                "properties": properties,
+                "required": [*properties],
+                "additionalProperties": False,
+            }
+
+        return {"anyOf": [of_kind("fixed"), of_kind("list", role=role)]}
 
 
 _TYPES_BY_ARROW_NAME: Final[dict[str, tuple[Dtype, Kind]]] = {

@@ -94,7 +94,11 @@ def _check_path(path: str) -> str:
 
 
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
-_RelativePath: TypeAlias = Annotated[str, AfterValidator(_check_path)]
+_RelativePath: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_path),
+    Field(json_schema_extra={"not": {"pattern": _FORBIDDEN_IN_PATH.pattern}}),
+]
 _Sha256: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -167,8 +171,18 @@ def _parse_column(entry: Any) -> ColumnSpec:
         raise ValueError(str(error)) from error
 
 
+class _ColumnSchema:
+    """Annotation that takes the JSON Schema of a column from its class."""
+
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
+        return ColumnSpec.json_schema()
+
+
 _Column: TypeAlias = Annotated[
-    ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.as_dict)
+    ColumnSpec,
+    PlainValidator(_parse_column),
+    PlainSerializer(ColumnSpec.as_dict),
+    _ColumnSchema(),
 ]
 
 

@@ -146,6 +146,15 @@ def test_every_recipe_has_a_class_or_says_what_to_change(training):
         assert plan.others == others
 
 
+def test_learned_positions_of_an_encoder_decoder_are_no_waves():
+    """A plan has no values that could be compared with waves."""
+    sizes = {"dim": 16, "layers": 2, "attention_heads": 2, "ffn_dim": 32}
+    keys = {"family": "encoder_decoder", "position": {"maximum": 64}, "heads": {"lm": 1.0}}
+    [plan] = plans(model_of({**sizes, **keys}))
+
+    assert plan.architecture or "model." in plan.refusal
+
+
 ENCODER = {"type_vocab_size": 2, "eps": 1e-12}
 KEYS = [
     (small_config("encoder", **ENCODER), {"norm_place": "pre"}),

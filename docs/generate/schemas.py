@@ -1,0 +1,56 @@
+"""The JSON Schemas of manifests and checkpoints, from the classes that read them."""
+
+import json
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from clozeline.configuration.described_keys import describe
+from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import Index
+
+_CHECKSUM: Final = {
+    "type": "string",
+    "pattern": "^[0-9a-f]{64}$",
+    "description": "SHA-256 of the file without this key, as canonical JSON",
+}
+
+
+class _Untitled(GenerateJsonSchema):
+    """JSON Schemas whose keys have no titles, which would repeat their names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    """Return the schema of a class, with the docstrings of its keys."""
+    schema = TypeAdapter(kind).json_schema(schema_generator=_Untitled)
+    meanings = {each.key: each.meaning for each in describe(kind) if each.meaning}
+    for key, entry in schema["properties"].items():
+        if key in meanings:
+            entry["description"] = meanings[key]
+    return schema
+
+
+def write_schemas() -> dict[str, str]:
+    """Return the text of each schema by its path in the repository."""
+    manifest = _schema_of(Manifest)
+    checkpoint = _schema_of(Index)
+    state = _schema_of(TrainState)
+    checkpoint["$defs"] |= {**state.pop("$defs"), "TrainState": state}
+    checkpoint["properties"]["state"] = {"$ref": "#/$defs/TrainState"}
+
+    written = {}
+    for path, schema in (
+        ("pipeline/shards/manifest.schema.json", manifest),
+        ("train/checkpoint/checkpoint.schema.json", checkpoint),
+    ):
+        # the readers compare the checksum before the classes see a file
+        schema["properties"]["checksum"] = _CHECKSUM
+        schema["required"].append("checksum")
+        content = {"$schema": GenerateJsonSchema.schema_dialect, **schema}
+        written[path] = json.dumps(content, indent=1) + "\n"
+    return written
