@@ -127,7 +127,9 @@ def sweep(folder: Path) -> None:
     """
     import psutil
 
-    for path in folder.rglob("*.tmp"):
+    # a folder may hold a million files: `rglob` takes twice as long
+    names = ((place, name) for place, _, files in os.walk(folder) for name in files)
+    for path in [Path(place, name) for place, name in names if name.endswith(".tmp")]:
         host, _, rest = path.name.split(".")[-2].partition("-")
         process = rest.split("-")[0]
         with suppress(FileNotFoundError):  # removed meanwhile

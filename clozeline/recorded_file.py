@@ -6,7 +6,7 @@ the disk only once.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import xxhash
@@ -14,6 +14,9 @@ import xxhash
 from clozeline.checksummed_json import read_canonical
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.repair import rebuild_hint
+
+_LEAST_MAPPED: Final = 1 << 14
+"""Bytes from which a file is mapped: to read a smaller one takes half the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class RecordedFile:
             IntegrityError: it has changed.
         """
         try:
-            if self.path.stat().st_size == 0:
-                content = pa.py_buffer(b"")
+            if (self.bytes or self.path.stat().st_size) < _LEAST_MAPPED:
+                content = pa.py_buffer(self.path.read_bytes())
             else:
                 with pa.memory_map(str(self.path)) as source:
                     content = source.read_buffer()

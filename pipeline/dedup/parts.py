@@ -320,14 +320,19 @@ class Parts:
 
         A pass that is repeated has a number, which ends its name and those of its shuffles.
         """
-        sides = {
+        source, destination, writer = SHUFFLES[name]
+        end = "" if number is None else f"-{number:02d}"
+        sides = self._sides
+        return Shuffle(f"{name}{end}", sides[source], len(sides[destination]), f"{writer}{end}")
+
+    @cached_property
+    def _sides(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the units on each side of a shuffle."""
+        return {
             "parts": self.names,
             "local": self.documents.names,
             "ranges": tuple(f"{number:06d}" for number in range(self.ranges)),
         }
-        source, destination, writer = SHUFFLES[name]
-        end = "" if number is None else f"-{number:02d}"
-        return Shuffle(f"{name}{end}", sides[source], len(sides[destination]), f"{writer}{end}")
 
     def digest_pieces(
         self, name: str, known: KnownRecords, destination: int, number: int | None = None

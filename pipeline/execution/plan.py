@@ -380,8 +380,8 @@ def store_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
         raise ConfigurationError(
             "no input: add input=FILE (a path, a pattern or a list), or `input:` to the recipe"
         )
-    plan = load_plan(recipe, verify=verify)
     saved = load_saved_plan(recipe)
+    plan = _find_plan(recipe, saved, verify=verify)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), add_checksum(plan.as_json()))
     return plan
@@ -392,8 +392,10 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     `verify` compares the content of every input, even if size and time are equal.
     """
-    saved = load_saved_plan(recipe)
+    return _find_plan(recipe, load_saved_plan(recipe), verify=verify)
 
+
+def _find_plan(recipe: Recipe, saved: Plan | None, *, verify: bool) -> Plan:
     if not recipe.input:
         if saved is None:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")

@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.unit_record import (
     Counts,
     KnownRecords,
     require_equal,
+    without_collections,
 )
 from clozeline.pipeline.recipe import Recipe
 from clozeline.terminal import duration, size_text
@@ -78,7 +79,8 @@ def run_recipe(
         input_bytes = plan.bytes
         provided = dict[str, tuple[str, int]]()
         losses = list[str]()
-        previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
+        with without_collections():
+            previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
         shown = [each for each in previews if only in (None, each.stage)]
         if any(each.changed for each in shown):
             rows = [each.row() for each in shown]
@@ -108,7 +110,7 @@ def run_recipe(
                     f"{name}` with the same configuration first"
                 )
 
-            if amounts := stage.provides(run.counts()):
+            if amounts := stage.provides(run.counts):
                 input_bytes = run.bytes()
                 provided |= {noun: (name, amount) for noun, amount in amounts.items()}
 

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, Final, Self, TypeAlias
 import numpy as np
 import xxhash
 
-from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
@@ -226,13 +225,13 @@ class Shuffle:
             NotMadeError: a source must run first.
         """
 
-        def add_up() -> UInt64:
+        def add_up() -> list[int]:
             total = np.zeros(self.destinations, np.uint64)
             for source in self.sources:
                 record = known.find(folder, self.writer, source)
                 file = record.output(folder, self.digests_file(source))
                 total += np.frombuffer(file.buffer(), np.uint64)
-            return total
+            return list(map(int, total))
 
         return f"{known.once((folder, self.name, 'pieces'), add_up)[destination]:016x}"
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
@@ -124,15 +125,17 @@ class StageRun(Generic[StageCounts]):
         digest = ""
 
         # forget the units that the pass no longer has
-        self.known.forget_values()
-        others = found.keys() - set(map(work.unit_name, range(work.units)))
+        names = [*map(work.unit_name, range(work.units))]
+        others = found.keys() - set(names)
         removed = list(filter(None, [found.pop(name) for name in others]))
+        if others:
+            self.known.forget_values()
 
-        for unit in range(work.units):
-            name = work.unit_name(unit)
+        for unit, name in enumerate(names):
             # most units share their options
-            if not digest or work.options(unit) != options:
-                options = work.options(unit)
+            of_unit = work.options(unit)
+            if not digest or of_unit != options:
+                options = of_unit
                 digest = _digest_options(options)
                 by_digest[digest] = options
 
@@ -199,28 +202,30 @@ class StageRun(Generic[StageCounts]):
     def _mark_changed(self, state: PassState) -> None:
         """Make the units that must run unknown to all that read them."""
         found = self.known.of_pass(self.stage.folder, state.work.name)
-        found |= {state.work.unit_name(unit): None for unit in state.changed}
-        self.known.forget_values()
+        if changed := {state.work.unit_name(unit): None for unit in state.changed}:
+            found |= changed
+            self.known.forget_values()
 
-    def iter_finished(self) -> Iterator[UnitRecord]:
-        """Yield the records of all units of the complete passes, in order."""
-        for state in self.states:
-            for unit in range(state.work.units):
-                yield self.known.find(
-                    self.stage.folder, state.work.name, state.work.unit_name(unit)
-                )
+    @cached_property
+    def finished(self) -> list[UnitRecord]:
+        """The records of all units, in order, once all passes are complete."""
+        return [
+            self.known.find(self.stage.folder, state.work.name, key.unit)
+            for state in self.states
+            for key in state.keys.values()
+        ]
 
     def bytes(self) -> int:
         """Return the bytes that later stages read: the documents, or else all outputs."""
         return sum(
-            record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents)
-            for record in self.iter_finished()
+            record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents) for record in self.finished
         )
 
+    @cached_property
     def counts(self) -> StageCounts:
-        """Return the sums over all records."""
+        """The sums over all records, once all passes are complete."""
         counts: Counts = {}
-        for record in self.iter_finished():
+        for record in self.finished:
             add_counts(counts, record.counts)
         return cast(StageCounts, counts)
 
@@ -301,6 +306,8 @@ class StageRun(Generic[StageCounts]):
                     del reasons[unit]
                     break
 
+        if len(reasons) < len(state.reasons):
+            self.known.forget_values()
         return replace(state, reasons=reasons)
 
     def _find_hollow(self, state: PassState) -> list[int]:
@@ -316,7 +323,7 @@ class StageRun(Generic[StageCounts]):
         """Remove files that no record lists, so that outputs of two configurations never mix."""
         folder = self.stage.folder
         listed = {folder / name for name in _UNRECORDED_FILES}
-        for record in self.iter_finished():
+        for record in self.finished:
             listed |= {folder / relative for relative in record.outputs}
             listed.add(UnitRecord.path(folder, record.pass_name, record.unit))
             listed.add(options_path(self.stage.folder, record.options))
@@ -395,8 +402,8 @@ class StageRun(Generic[StageCounts]):
     ) -> StageSummary:
         stage = self.stage
         folder = self.stage.folder
-        records = list(self.iter_finished())
-        counts = self.counts()
+        records = self.finished
+        counts = self.counts
         with explain_rerun(folder):
             stage.check(counts)
         if skipped and previous.get("counts") == counts:
