@@ -21,7 +21,7 @@ MOST_BYTES = 2 << 20
 """Size of the files of a version, which every clone of the repository holds."""
 TOLERANCE = {"rel": 2e-3, "abs": 2e-4}
 """Losses and scores of small models on other processors; their scale is 1 to 6."""
-CHANGED_STAGES = {"format_0.1": []}
+CHANGED_STAGES = {"format_0.1": {"clean"}}
 """version → stages whose algorithms have changed since: a recipe makes their units again"""
 versions = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
@@ -53,7 +53,7 @@ def test_a_reader_finds_what_was_written(folder, name):
 
 @versions
 def test_a_recipe_goes_on_where_it_was(folder):
-    assert run_again(folder) == CHANGED_STAGES[folder.name]
+    assert set(run_again(folder)) <= CHANGED_STAGES[folder.name]
 
 
 @versions
