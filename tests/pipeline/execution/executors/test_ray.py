@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from clozeline import plugins
 from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
@@ -37,8 +38,11 @@ def test_an_address_where_nothing_listens_is_named_at_once(tmp_path, scheme):
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
 )
-def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
+def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path, monkeypatch):
     import ray
+
+    # workers import the stage of the test only if it is named
+    monkeypatch.setenv(plugins.VARIABLE, plugins.name_of(ToyStage))
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
