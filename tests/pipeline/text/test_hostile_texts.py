@@ -94,7 +94,7 @@ def functions(folder):
     found = {}
 
     for name in FILTERS.available():
-        if name != "quality":  # a linear model of match words
+        if name not in ("quality", "datatrove"):  # a linear model of match words; a library
             built = FILTERS.resolve({"name": name, **options.get(name, {})}).build()
             found[f"filter {name}"] = lambda text, step=built: judge_text(step, text) or KEEP
 
