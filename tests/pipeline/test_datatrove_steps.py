@@ -12,12 +12,14 @@ import pytest
 import zstandard
 from datatrove.data import Document, Media
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.datatrove import ClozelineReader, ClozelineShards
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.ingest.documents.files import read_all_documents
-from tests.pipeline.clean.cleaning import LENIENT, recipe_for, run_clean
+from clozeline.pipeline.recipe import Recipe
+from tests.pipeline.clean.cleaning import LENIENT, run_clean
 
 PAGE = Path(__file__).parents[2] / "docs/datatrove.md"
 PROGRAM = re.search(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
@@ -71,9 +73,13 @@ def test_a_datatrove_pipeline_ends_in_our_documents(tmp_path, crawl):
     expected = {row["text"]: row for row in rows if "casino" not in row["text"]}
 
     # the recipe has no key `clean`
-    data = {"dedup": {"near": None}, "clean": None}
-    source = {"path": str(tmp_path / "handed-over"), "exported": True}
-    run_recipe(recipe_for(source, tmp_path / "out", **data), None, Progress(), [])
+    keys = {
+        "corpus": "web",
+        "input": {"path": str(tmp_path / "handed-over"), "exported": True},
+        "output": str(tmp_path / "out"),
+        "dedup": {"near": None},
+    }
+    run_recipe(validate(Recipe, keys, "test"), None, Progress(), [])
     found = list(read_all_documents(tmp_path / "out/dedup/documents"))
 
     assert {document.text for document in found} == expected.keys()

@@ -9,6 +9,7 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.execution.stages import describe_algorithms
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 MODULE = "tests.pipeline.execution.changing_reader"
@@ -79,6 +80,21 @@ def test_other_arguments_and_other_numbers_of_tasks_are_other_units(tmp_path, fo
     assert texts(found) == [f"Text {number}." for number in range(5)]
     assert len(found.records) == 3
     assert len(list((tmp_path / "out/read/documents").iterdir())) == 3, "others are removed"
+
+
+def test_two_readers_of_one_class_are_two_inputs(tmp_path, folder):
+    found = run_clean([entry(folder, tasks=1), entry(folder, tasks=1, mark="!")], tmp_path / "out")
+    assert len(found.documents) == 10
+    assert len({document.uid for document in found.documents}) == 10
+
+
+def test_another_version_of_the_package_is_another_key(monkeypatch):
+    block = "datatrove.pipeline.readers:JsonlReader"
+    before = describe_algorithms([plugins.import_class(block)])
+    monkeypatch.setattr(plugins, "version", lambda package: f"{package} of tomorrow")
+    after = describe_algorithms([plugins.import_class(block)])
+    assert before["custom"].keys() == after["custom"].keys()
+    assert before != after
 
 
 def test_html_is_extracted(tmp_path, folder):
