@@ -41,8 +41,8 @@ try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algor
 fast: $(STAMP)  ## every contract test once, each with another algorithm, in a minute
 	$(BIN)/python -m tests.try_one --fast -n 0
 
-test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extras `ray` and `site`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,site]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring -n auto --dist worksteal --no-loadscope-reorder
 
 # Both ends of the versions that pyproject.toml allows; torch is the same, and Python is that of PYTHON.
