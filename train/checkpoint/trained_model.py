@@ -147,7 +147,7 @@ class TrainedModel:
         if self.stored is not None:
             return self.stored.digest
         hashes = [file_hash(path) for path in self.checkpoint.files]
-        return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
+        return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes).encode()).hexdigest()
 
     @property
     def provenance(self) -> dict[str, object]:

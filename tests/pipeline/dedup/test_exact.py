@@ -51,7 +51,7 @@ def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
     assert len(set(uid_bytes(hashes))) == len(set(rows[first:]))
 
     digests = [
-        xxhash.xxh3_128_digest(text if other is None else f"{text}\0{other}")
+        xxhash.xxh3_128_digest((text if other is None else f"{text}\0{other}").encode())
         for text, other in rows[first:]
     ]
 

@@ -131,7 +131,7 @@ def documents(count, seed=0):
 
 
 def digest(texts):
-    return xxhash.xxh64_hexdigest("\0".join(texts))
+    return xxhash.xxh64_hexdigest("\0".join(texts).encode())
 
 
 if __name__ == "__main__":

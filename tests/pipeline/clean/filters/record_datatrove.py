@@ -40,7 +40,9 @@ def answer(texts):
             document = Document(text=text, id="")
             kept = step.filter(document)
             edited = name == "c4_quality" and kept is True
-            left = xxhash.xxh64_hexdigest(" ".join(document.text.split())) if edited else ""
+            left = (
+                xxhash.xxh64_hexdigest(" ".join(document.text.split()).encode()) if edited else ""
+            )
             verdicts[name].append(("" if kept is True else kept[1], left))
 
     chunks = sorted({chunk for text in texts for chunk in text.split() if len(chunk) < 100})

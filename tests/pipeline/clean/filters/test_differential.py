@@ -51,7 +51,9 @@ def test_verdicts_are_the_peers(texts, name, kinds):
             Document(bytes(16), text, "s", language="en"), TextStatistics(text, as_written=True)
         )
         words = (text if verdict.text is None else verdict.text).split()
-        if verdict.reason != reason or (left and xxhash.xxh64_hexdigest(" ".join(words)) != left):
+        if verdict.reason != reason or (
+            left and xxhash.xxh64_hexdigest(" ".join(words).encode()) != left
+        ):
             differences.append((number, verdict.reason, verdict.detail, reason))
     # An ellipsis ends a sentence with us, and `mr.` does not: datatrove's spaCy sees both the other
     # way round.

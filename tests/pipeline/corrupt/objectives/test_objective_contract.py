@@ -3,6 +3,7 @@ it exists."""
 
 import json
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -75,6 +76,39 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
             ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"
         ):
             wide(name, replace(words, sentinels=()))
+
+
+CORPUS_OPTIONS = {
+    "masked_lm": [{"frequency_exponent": 0.5}],
+    "replaced_token_detection": [{"replacement": "unigram"}, {"replacement": "uniform"}],
+    "text_infilling": [{"random_share": 0.5}],
+}
+"""Further options with which examples depend on the whole corpus."""
+
+
+@each
+def test_what_examples_read_of_the_corpus_is_declared(name):
+    """With other counts of tokens, examples differ only if the digest of the corpus does.
+
+    A unit is known by what it reads, so an undeclared property would keep a stale example.
+    """
+    first = vocabulary(1000)
+    rare = np.arange(1000, dtype=np.uint64)
+    sparse = np.where(np.arange(1000) % 7 == 0, rare, 0).astype(np.uint64)
+    corpora = [replace(first, token_counts=counts) for counts in (rare + 1, sparse, rare[::-1] + 1)]
+    rows = samples(LENGTHS * 8, first)
+
+    for options in ({}, *VARIETIES.get(name, ()), *CORPUS_OPTIONS.get(name, ())):
+        objectives = [wide(name, words, **options) for words in corpora]
+        variants = np.zeros(len(rows), np.uint16)
+        made = [objective.corrupt(rows, variants, 1)[0] for objective in objectives]
+        for one, other in combinations(range(3), 2):
+            equal = all(
+                np.array_equal(column.values, made[other].columns[key].values)
+                for key, column in made[one].columns.items()
+            )
+            digests = {objectives[index].digest_corpus() for index in (one, other)}
+            assert equal or len(digests) == 2, (options, one, other)
 
 
 @each
