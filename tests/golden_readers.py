@@ -255,6 +255,7 @@ def run_again(folder):
         before = {path: path.stat().st_mtime_ns for path in files}
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [sys.executable, "-m", "clozeline", "pipeline", "--config", "pipeline.yaml"]
+        command.append("--verify")  # a checkout gives the inputs another time
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
 
         assert done.returncode == 0, done.stderr

@@ -45,6 +45,7 @@ ONLY_PARSED = (
     r"aws s3 cp \S.*",
     r"cp -r docs/mylab/mylab \.",
     r'cp "\$\(clozeline where \S+\)" my\.yaml',
+    r"clozeline where \S+",
     r"(parallel|seq) .*clozeline work .*",  # the tests of the executor run them
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""

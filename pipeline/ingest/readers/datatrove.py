@@ -1,17 +1,18 @@
 """Read what a reader of datatrove yields, which was stored before as lines of JSON."""
 
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import Item, RawRecord
+from clozeline.pipeline.ingest.readers._rows import LineFileReader
 from clozeline.pipeline.ingest.readers.jsonl import JsonlReader
 
 
-class DatatroveReader(JsonlReader):
+class DatatroveReader(LineFileReader):
     """Reads the documents of a reader of datatrove, whose class is the key `block` of the input.
 
     Metadata goes to `extra`, except `url`, `date` and `language`. The documents of each task are
@@ -19,7 +20,8 @@ class DatatroveReader(JsonlReader):
     """
 
     VERSION: ClassVar[int] = 1
-    suffixes: ClassVar[tuple[str, ...]] = ()
+    self_delimiting: ClassVar[bool] = True
+    reasons: ClassVar[tuple[str, ...]] = JsonlReader.reasons
 
     @config_class
     class Options(JsonlReader.Options):
@@ -38,17 +40,17 @@ class DatatroveReader(JsonlReader):
         date_key: str | None = "date"
         """field with the date: ISO 8601, or seconds or milliseconds since 1970"""
 
+    def __init__(self, options: Options, limits: InputLimits) -> None:
+        super().__init__(options, limits)
+        self._lines = JsonlReader(options, limits)
+
     @staticmethod
     def is_splittable(head: bytes) -> bool:
         """Return false: the documents of a task are one unit."""
         return False
 
-    def missing_keys(self) -> Sequence[str]:
-        """Return nothing, because these keys need not occur."""
-        return ()
-
     def parse(self, line: str, offset: int, length: int) -> Item:
-        item = super().parse(line, offset, length)
+        item = self._lines.parse(line, offset, length)
         if self._options.html and isinstance(item, RawRecord):
             return item._replace(is_markup=True)
         return item
