@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from clozeline import plugins
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block, to_datatrove
 from clozeline.pipeline.ingest.documents.document import Document
@@ -37,7 +38,14 @@ class Datatrove(Filter):
         """Return the verdict of the filter on the text as it is stored."""
         judged = to_datatrove(document)
         before = dict(judged.metadata)
-        is_kept, reason = _decide(self._step, judged)
+        try:
+            is_kept, reason = _decide(self._step, judged)
+        except Exception as error:
+            raise ConfigurationError(
+                f"{self.options.block}: it fails at the document at {document.offset} of "
+                f"{document.source} ({type(error).__name__}: {error}); repair the filter, or leave "
+                "out the document by `clean.exclude`"
+            ) from error
         if not is_kept:
             return Verdict(f"{self.label}.{reason}" if reason else self.label)
         text = document.text if judged.text == document.text else normalize(judged.text)

@@ -56,3 +56,10 @@ class Annotates(BaseFilter):
 class Fails(BaseFilter):
     def filter(self, doc):
         return 1 / 0
+
+
+class NeedsWords(BaseFilter):
+    def filter(self, doc):
+        if "odd" in doc.text:
+            raise ValueError("an odd text")
+        return True

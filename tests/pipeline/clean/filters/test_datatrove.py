@@ -9,7 +9,7 @@ from datatrove.data import Document as LibraryDocument
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
 from clozeline import plugins
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, PartialFailureError
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.normal_form import normalize
@@ -134,6 +134,17 @@ def test_what_cannot_be_used_is_refused_by_name(block, options, said, monkeypatc
     with pytest.raises(ConfigurationError, match=block.partition(":")[2]) as error:
         build(block, **options)
     assert said in str(error.value)
+
+
+def test_a_document_at_which_a_block_fails_is_named(tmp_path):
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"text": "well"}\n{"text": "odd 1"}\n')
+    clean = {"language": None, "filters": [{"name": "datatrove", "block": f"{BLOCKS}:NeedsWords"}]}
+    with pytest.raises(
+        PartialFailureError, match=r"at 17 of default/rows.jsonl .ValueError"
+    ) as error:
+        run_clean(str(source), tmp_path / "out", clean)
+    assert error.value.exit_code == ConfigurationError.exit_code
 
 
 def test_a_block_that_nobody_named_is_not_imported(monkeypatch):
