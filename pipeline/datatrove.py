@@ -9,12 +9,10 @@
 The recipe `input: {path: handed-over, exported: true}` goes on from there.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-import zstandard
 from datatrove.data import Document as DatatroveDocument
 from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.typeshelper import StatHints
@@ -25,14 +23,12 @@ from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.ingest.datatrove_blocks import to_datatrove
 from clozeline.pipeline.ingest.documents.document import RECORD_ID, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import parse_code
-
-_ZSTD_LEVEL: Final = 3
-_SUFFIX: Final = ".jsonl.zst"
 
 
 class ClozelineShards(PipelineStep):  # type: ignore[misc]
@@ -69,24 +65,18 @@ class ClozelineShards(PipelineStep):  # type: ignore[misc]
         """Write the documents of a task, and yield them."""
         part = f"{rank:05d}-of-{world_size:05d}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        for other in self.folder.glob(f"*{_SUFFIX}"):
-            if not other.name.endswith(f"-of-{world_size:05d}{_SUFFIX}"):
+        for other in self.folder.glob(f"*{JSON_LINES_SUFFIX}"):
+            if not other.name.endswith(f"-of-{world_size:05d}{JSON_LINES_SUFFIX}"):
                 raise ConfigurationError(
                     f"{other}: this folder holds documents of another number of tasks than "
                     f"{world_size}, which would be read twice: choose another folder, or remove it"
                 )
 
-        compressor = zstandard.ZstdCompressor(_ZSTD_LEVEL)
-        with (
-            publish(self.folder / f"{part}{_SUFFIX}") as temporary,
-            temporary.open("wb") as file,
-            compressor.stream_writer(file, closefd=False) as lines,
-        ):
+        target = self.folder / f"{part}{JSON_LINES_SUFFIX}"
+        with publish(target) as temporary, open_json_lines(temporary) as write:
             for number, document in enumerate(data or ()):
                 with self.track_time():
-                    row = self._make_row(document, f"{self.source}/{part}", number)
-                    line = json.dumps(row, sort_keys=True, ensure_ascii=False)
-                    lines.write(f"{line}\n".encode("utf-8", "replace"))
+                    write(self._make_row(document, f"{self.source}/{part}", number))
                     self.stat_update(StatHints.total)
                     if document.media:
                         self.stat_update("media_not_written", value=len(document.media))

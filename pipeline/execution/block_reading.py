@@ -5,12 +5,9 @@ stored once in `OUT/read/`, with their hash in the record of the unit, and the p
 files as inputs. To read again: `--force read`.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
-
-import zstandard
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.block_tasks import READ_FOLDER, BlockTask, list_block_tasks
@@ -18,11 +15,11 @@ from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import Pass, Stage, describe_algorithms
 from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output
 from clozeline.pipeline.ingest.datatrove_blocks import create_block, import_block
+from clozeline.pipeline.ingest.documents.json_lines import open_json_lines
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
 from clozeline.pipeline.recipe import Recipe
 
 _VERSION: Final = 1
-_ZSTD_LEVEL: Final = 3
 
 
 class ReadCounts(Counts, total=False):
@@ -59,17 +56,10 @@ class BlockReading(Pass[ReadCounts]):
     def run(self, unit: int, output: Output) -> ReadCounts:
         task = self.tasks[unit]
         counts = ReadCounts(documents_out=0, media=0)
-        compressor = zstandard.ZstdCompressor(_ZSTD_LEVEL)
-
-        with (
-            output.file(task.file) as temporary,
-            temporary.open("wb") as file,
-            compressor.stream_writer(file, closefd=False) as lines,
-        ):
+        with output.file(task.file) as temporary, open_json_lines(temporary) as write:
             for document in _read_documents(task):
                 row = {**to_portable_json(document.metadata), "text": document.text}
-                row["id"] = str(document.id)
-                lines.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))
+                write({**row, "id": str(document.id)})
                 counts["documents_out"] += 1
                 counts["media"] += len(document.media)
 

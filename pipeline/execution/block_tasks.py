@@ -8,6 +8,8 @@ from typing import Any, Final
 from clozeline import plugins
 from clozeline.configuration.config import config_digest, validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
+from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX
 from clozeline.pipeline.ingest.reader_options import select_options
 from clozeline.pipeline.ingest.readers.datatrove import DatatroveReader
 from clozeline.pipeline.recipe import InputEntry
@@ -37,7 +39,7 @@ class BlockTask:
     @property
     def file(self) -> str:
         """Path of the documents, relative to `READ_FOLDER`."""
-        return f"documents/{self.name}.jsonl.zst"
+        return f"{DOCUMENTS_FOLDER}{self.name}{JSON_LINES_SUFFIX}"
 
     def find(self, output: Path | None) -> Path:
         """Return the path of the documents of a run; ConfigurationError before they are read."""

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
-import zstandard
 from pyarrow import parquet
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.ingest.documents.files import read_batches
+from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_target
@@ -46,16 +46,10 @@ class ExportDocumentsOptions:
 def _write_lines(source: Path, target: Path) -> int:
     rows = 0
 
-    with (
-        target.open("wb") as file,
-        zstandard.ZstdCompressor(_ZSTD_LEVEL).stream_writer(file, closefd=False) as stream,
-    ):
+    with open_json_lines(target) as write:
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
-            lines = (
-                json.dumps(_plain(row), sort_keys=True, ensure_ascii=False)
-                for row in batch.to_pylist()
-            )
-            stream.write("".join(f"{line}\n" for line in lines).encode())
+            for row in batch.to_pylist():
+                write(_plain(row))
             rows += batch.num_rows
 
     return rows
@@ -102,7 +96,7 @@ def _write_parquet(source: Path, target: Path) -> int:
 
 
 _WRITERS: Final[dict[str, tuple[str, Callable[[Path, Path], int]]]] = {
-    "jsonl": (".jsonl.zst", _write_lines),
+    "jsonl": (JSON_LINES_SUFFIX, _write_lines),
     "parquet": (".parquet", _write_parquet),
 }
 
