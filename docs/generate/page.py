@@ -1,6 +1,7 @@
 """Write docs/objectives.md, which compares all objectives, and their sections in docs/objectives/.
 
-The schemas of manifests and checkpoints are written, too: `python -m docs.generate.page`
+The glossary and the schemas of manifests and checkpoints are written, too:
+`python -m docs.generate.page`
 """
 
 import dataclasses
@@ -25,19 +26,27 @@ from docs.generate.training import training_table
 _LONG = 80
 _DOCS: Final = Path(__file__).resolve().parents[1]
 _GROUPINGS: Final = Path(__file__).with_name("groupings.txt")
+_LECTURE_WORDS: Final = _DOCS.parent / "configs" / "labs" / "glossary.md"
+_CLOZELINE_WORDS: Final = Path(__file__).with_name("glossary.txt")
 _HEAD: Final = """# Objectives
 
-`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each
-[objective](glossary.md#objectives) has a section with an example, its features and all its options.
-The sections are on five pages:
+`clozeline show NAME 'Your text.'` shows what an [objective](glossary.md#objective) does to a text:
+which [tokens](glossary.md#token) it hides or moves, and which [labels](glossary.md#label) a model
+learns. The model is an [encoder](glossary.md#encoder), a [decoder](glossary.md#decoder) or an
+[encoder-decoder](glossary.md#encoder-decoder). Each objective has a section with an example, its
+features and all its options. The sections are on five pages:
 
 """
 _HOW_TO_READ: Final = """\
 `make docs` writes these pages from the code of the objectives. A test checks that they are current.
 
-- Every random choice follows from seed, label, variant and sample. Another variant of a sample is
-  another corruption.
+- Every random choice follows from [seed](glossary.md#seed), label, variant and sample. Another
+  variant of a sample is another [corruption](glossary.md#corruption).
 - You can undo every objective: `restore` returns the original tokens from the example alone."""
+_GLOSSARY_HEAD: Final = """# Glossary
+
+The words of these pages, screens and configurations: first those of any lecture on pretraining,
+then those of Clozeline."""
 _SECTION_HEAD: Final = """
 
 In the examples, the tokens are words. `__` marks a position without loss. Lines of numbers are
@@ -112,7 +121,7 @@ def write_pages() -> dict[str, str]:
     if missing:
         raise SystemExit(f"add to a group of docs/generate/page.py: {', '.join(sorted(missing))}")
 
-    pages = {"objectives.md": _write_overview()}
+    pages = {"objectives.md": _write_overview(), "glossary.md": _write_glossary()}
     for page, group in GROUPS.items():
         head = f"# {group.title}\n\n{group.summary}{_SECTION_HEAD}"
         table = _overview_table(group.names, {})
@@ -139,6 +148,14 @@ def _write_overview() -> str:
         training_table(names),
         _GROUPINGS.read_text(encoding="utf-8").strip(),
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _write_glossary() -> str:
+    """Return the words of lectures, which labs have too, and the words of Clozeline."""
+    words = _LECTURE_WORDS.read_text(encoding="utf-8")
+    deeper = re.sub("^#", "##", words, flags=re.MULTILINE)
+    parts = [_GLOSSARY_HEAD, deeper.strip(), _CLOZELINE_WORDS.read_text(encoding="utf-8").strip()]
     return "\n\n".join(parts) + "\n"
 
 

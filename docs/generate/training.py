@@ -12,8 +12,9 @@ from docs.generate.objective_cases import EVERY_WORD
 
 _TITLE = """## What can be trained
 
-The table shows the columns of a batch and the heads of `model.heads` that learn from them, for the
-default options. Other stored columns serve to undo the corruption.
+The table shows the columns of a [batch](glossary.md#batch) and the [heads](glossary.md#head) of
+`model.heads` that learn from them, for the default options. Other stored columns serve to undo the
+corruption.
 
 Heads with the note *generator or drawn tokens* judge replaced tokens. They need the family
 `replaced_tokens`, which has a generator. Or store rows with drawn tokens: `replacement: uniform`,
