@@ -23,7 +23,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 
-_LABS: Final = HOME / "configs" / "labs"
+_CONFIGS: Final = HOME / "configs"
 _HEAD: Final = re.compile(r"---\n(.*?)---\n", re.DOTALL)
 _CODE: Final = re.compile(r"^```(sh|python)\b *([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _EXERCISE: Final = re.compile(r"^(?=## )", re.MULTILINE)
@@ -65,18 +65,18 @@ class Lab:
     minutes: float
     """time of all cells on two idle cores"""
     files: Sequence[str]
-    """files and folders of configs/labs/data that the cells read"""
+    """files and folders below `configs` that the cells read"""
     cells: Sequence[Cell]
 
 
 def all_labs() -> list[str]:
     """Return the names of the labs in order."""
-    return sorted(path.stem for path in _LABS.glob("lab*.md"))
+    return sorted(path.stem for path in _CONFIGS.glob("labs/lab*.md"))
 
 
 def read_lab(name: str) -> Lab:
     """Return a lab of `configs/labs`."""
-    text = (_LABS / f"{name}.md").read_text(encoding="utf-8")
+    text = (_CONFIGS / "labs" / f"{name}.md").read_text(encoding="utf-8")
     head = _HEAD.match(text)
     if head is None:
         raise ConfigurationError(f"{name}.md: expected a head between two lines of ---")
@@ -139,14 +139,14 @@ def files_of(lab: Lab) -> dict[str, bytes]:
         f"{lab.name}.ipynb": notebook_of(lab).encode(),
     }
     for name in lab.files:
-        source = _LABS / "data" / name
+        source = _CONFIGS / name
         for path in sorted(source.rglob("*.*")) if source.is_dir() else [source]:
+            relative = path.relative_to(source.parent)
             content = path.read_bytes()
-            relative = path.relative_to(_LABS / "data")
             if path.suffix == ".xz":
-                files[str(relative.with_suffix(""))] = lzma.decompress(content)
-            else:
-                files[str(relative)] = content
+                relative = relative.with_suffix("")
+                content = lzma.decompress(content)
+            files[str(relative)] = content
     return files
 
 
