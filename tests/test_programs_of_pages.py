@@ -1,4 +1,4 @@
-"""Programs that pages show, run as a reader would: docs/python.md, the notebook, and compression.
+"""Programs that pages show, run as a reader would: docs/python.md, lab 0, and compression.
 
 The blocks of docs/python.md run one after another beside a folder `data/site`; its classes are then
 resumed, where every row is trained on once.
@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from clozeline.tools.start.lab import read_lab
 from clozeline.train.data.stream.labels import dense_labels
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.data.stream.torch_dataset import StreamDataset
@@ -266,9 +267,7 @@ print("falls", losses[-1] < losses[0] - 0.3)
 @pytest.mark.slow
 def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
     """With fewer steps than in class."""
-    (path,) = (ROOT / "docs" / "notebooks").glob("*.ipynb")
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    sources = [cell.source for cell in read_lab("lab0").cells if cell.kind == "python"]
     short = [source.replace("STEPS = 60", "STEPS = 12") for source in sources]
 
     assert short != sources

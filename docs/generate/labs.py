@@ -10,13 +10,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from clozeline.tools.start.lab import Cell, Lab, all_labs, read_lab, write_lab
+
+_COLORS: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 class RanCell(NamedTuple):
@@ -60,7 +62,7 @@ def run_lab(lab: Lab, folder: Path, exercises: int | None = None) -> Iterator[Ra
                 error = ""
             except CellExecutionError as failure:
                 error = str(failure)
-            printed = "".join(map(_text_of, ran.outputs)) or error
+            printed = _COLORS.sub("", "".join(map(_text_of, ran.outputs))) or error
             is_right = not error and re.search(cell.shows, printed, re.MULTILINE) is not None
             yield RanCell(title, cell, printed, time.monotonic() - start, is_right)
             if error:

@@ -28,11 +28,12 @@ _HEAD: Final = re.compile(r"---\n(.*?)---\n", re.DOTALL)
 _CODE: Final = re.compile(r"^```(sh|python)\b *([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _EXERCISE: Final = re.compile(r"^(?=## )", re.MULTILINE)
 _SETUP: Final = """\
-# The commands of the cells below are those of this notebook's Python.
+# The commands of the cells below are those of this notebook's Python; tables have 120 columns.
 import os
 import sysconfig
 
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+os.environ["COLUMNS"] = "120"
 """
 
 

@@ -19,6 +19,9 @@ PARTS = (
 )
 """What an exercise has, in this order."""
 
+EXERCISES = [name for name in all_labs() if name != "lab0"]
+"""Labs of exercises; lab 0 is a tour, whose cells tests/test_programs_of_pages.py runs."""
+
 
 def written_cells(notebook):
     """Return the cells of a notebook without the first one, which only sets it up."""
@@ -44,7 +47,7 @@ def test_the_notebook_is_valid_and_has_the_cells_of_the_page(tmp_path, name):
     assert texts.split() == " ".join(pieces[::2]).split()
 
 
-@pytest.mark.parametrize("name", [name for name in all_labs() if name != "lab0"])
+@pytest.mark.parametrize("name", EXERCISES)
 def test_an_exercise_has_all_parts(name):
     lab = read_lab(name)
     exercises = re.split(r"^(?=## )", page_of(lab), flags=re.MULTILINE)[1:]
@@ -103,6 +106,6 @@ def test_jupyter_runs_the_first_exercise(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_labs())
+@pytest.mark.parametrize("name", EXERCISES)
 def test_jupyter_runs_all_cells(tmp_path, name):
     assert [cell for cell in run_lab(read_lab(name), tmp_path) if not cell.is_right] == []
