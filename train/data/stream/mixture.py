@@ -8,6 +8,7 @@ phase continues where it stopped.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isfinite
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -74,9 +75,12 @@ class SourceMixture:
         Example: with equal weights, 10 rows on 16 lanes (6 of 16 are filler) and 1,600 rows have
         shares of .385 and .615.
         """
-        filled = self.counts * [count / (-(-count // lanes) * lanes) for count in rows]
-        shares: list[float] = (filled / filled.sum()).tolist()
-        return shares
+        # exact: a log says .75 of a set with three quarters, and not .7499999999999999
+        read = [
+            Fraction(weight * count, -(-count // lanes) * lanes)
+            for weight, count in zip(self.counts.tolist(), rows, strict=True)
+        ]
+        return [float(part / sum(read)) for part in read]
 
     def count_drawn(self, source: int, x: Int64) -> Int64:
         """Count the entries of a source among the first x of the endless table."""

@@ -8,11 +8,17 @@ import pytest
 
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
+from clozeline.train.data.stream.mixture import Phase, SourceKey, SourceMixture, Timeline
 from clozeline.train.data.stream.phases import continue_phases, phase_of
 from tests.shard_sets import toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
+
+
+@pytest.mark.parametrize("rows", [33, 37, 3082])
+def test_sets_of_the_same_size_have_the_shares_of_their_weights(rows):
+    """To the last bit: .75 is not logged as .7499999999999999."""
+    assert SourceMixture([3, 1]).row_shares([rows, rows], 8) == [0.75, 0.25]
 
 
 def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
