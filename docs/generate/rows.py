@@ -4,23 +4,30 @@ python -m docs.generate.rows [--only TOPIC] [--folder DIR]
 """
 
 import argparse
+import datetime as dt
 import hashlib
 import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 
+from clozeline.tools.start.lab import all_labs, read_lab
+from docs.generate.labs import run_lab
+
 _DOCS: Final = Path(__file__).parents[1]
+_MOST_MATCHES: Final = 4
+"""Texts of rows that an expression may match: its own, and those with the same answer."""
 
 
 class Row(NamedTuple):
@@ -33,6 +40,18 @@ class Row(NamedTuple):
     """regular expression that the printed text must match"""
     example: str = ""
     """section of docs/textbook.md that shows the printed text in full"""
+
+
+class Printed(NamedTuple):
+    """What the command of a row printed."""
+
+    code: int
+    text: str
+    seconds: float
+
+    def answers(self, row: Row) -> list[str]:
+        """Return the lines that hold the answer of a row, or an empty list."""
+        return find_lines(row.shows, self.text) if self.code == 0 else []
 
 
 def read_rows(content: Mapping[str, Any]) -> list[Row]:
@@ -87,35 +106,77 @@ def find_lines(shows: str, text: str) -> list[str]:
     return lines if len(lines) <= 4 else [*lines[:2], "…", lines[-1]]
 
 
-def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
-    """Run rows one after another, and return the lines that each printed; empty if it failed."""
-    shown = []
+def run_row(row: Row, folder: Path) -> Printed:
+    """Return what a row prints.
+
+    The folder keeps it: another start runs the row only if it failed, or does not match now.
+    """
+    digest = hashlib.sha256(row.run.encode()).hexdigest()
+    result = folder / "printed" / f"{digest}.json"
+    kept = Printed(**json.loads(result.read_text())) if result.exists() else None
+    if kept and find_lines(row.shows, kept.text):
+        return kept
+
+    start = time.monotonic()
+    code, text = run_command(row.run, folder)
+    printed = Printed(code, text, round(time.monotonic() - start, 1))
+    if code == 0:
+        result.write_text(json.dumps(printed._asdict()))
+    return printed
+
+
+def report(row: Row, printed: Printed) -> None:
+    """Say whether a row printed its answer."""
+    sys.stdout.write(f"{printed.seconds:5.1f} s  {row.topic}: {row.taught}: ")
+    failure = f"FAILED with code {printed.code}; expected: {row.shows}\n  {row.run}\n{printed.text}"
+    sys.stdout.write(("ok" if printed.answers(row) else failure) + "\n")
+    sys.stdout.flush()
+
+
+def run_rows(rows: Iterable[Row], folder: Path) -> dict[Row, Printed]:
+    """Run rows one after another, and return what each printed."""
+    ran = {}
     for row in rows:
-        # the folder keeps the lines, so that another start runs only the rows that failed
-        digest = hashlib.sha256(json.dumps(row).encode()).hexdigest()
-        result = folder / "shown" / f"{digest}.json"
-
-        start = time.monotonic()
-        code = 0
-        text = ""
-        if not result.exists():
-            code, text = run_command(row.run, folder)
-            if code == 0 and (lines := find_lines(row.shows, text)):
-                result.write_text(json.dumps(lines))
-        shown.append((row, json.loads(result.read_text()) if result.exists() else []))
-        verdict = (
-            "ok"
-            if result.exists()
-            else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
-        )
-        sys.stdout.write(
-            f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n"
-        )
-    return shown
+        ran[row] = run_row(row, folder)
+        report(row, ran[row])
+    return ran
 
 
-def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> str:
-    """Return the page as Markdown."""
+def find_general_patterns(ran: Mapping[Row, Printed]) -> list[str]:
+    """Return the rows whose expression matches what many other rows print.
+
+    Such an expression is about a command's own message, and does not notice a wrong answer.
+    """
+    texts = {printed.text for printed in ran.values()}
+    return [
+        f"{row.topic}: {row.taught}: the expression also matches other rows: {row.shows}"
+        for row in ran
+        if sum(bool(find_lines(row.shows, text)) for text in texts) > _MOST_MATCHES
+    ]
+
+
+def run_cells(name: str, folder: Path) -> dict[Row, Printed]:
+    """Run the cells of a lab in a folder of its own, and return what each printed."""
+    lab = read_lab(name)
+    topic = f"Lab {name.removeprefix('lab')}: {lab.title.partition(': ')[2]}"
+    digest = hashlib.sha256(repr(lab).encode()).hexdigest()
+    result = folder / "printed" / f"{digest}.json"
+    if result.exists():
+        return {Row(*row): Printed(*printed) for row, printed in json.loads(result.read_text())}
+
+    shutil.rmtree(folder / name, ignore_errors=True)
+    ran = {}
+    for title, cell, text, seconds, is_right in run_lab(lab, folder / name):
+        row = Row(topic, title, cell.source, cell.shows or r"\A")
+        ran[row] = Printed(0 if is_right else 1, text, round(seconds, 1))
+        report(row, ran[row])
+    if all(printed.code == 0 for printed in ran.values()):
+        result.write_text(json.dumps(list(ran.items())))
+    return ran
+
+
+def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: float) -> str:
+    """Return the page as Markdown; `seconds` is the time of all commands."""
 
     def code(text: str, longest: int = 120) -> str:
         fence = ("`` ", " ``") if "`" in text else ("`", "`")
@@ -125,52 +186,79 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
             .replace("|", "\\|")
         )
 
-    parts = [
-        content["head"].format(rows=len(shown)),
-        "```text\n" + "\n".join(content["prepare"]) + "\n```",
-    ]
-    for topic in content["topics"]:
-        lines = ["| taught | command | prints |", "|---|---|---|"]
-        for row, printed in shown.items():
-            if row.topic == topic:
-                link = f"[in full](textbook.md#{row.example})"
-                cell = link if row.example else "<br>".join(map(code, printed))
-                lines.append(f"| {row.taught} | {code(row.run, len(row.run))} | {cell} |")
+    def cell(row: Row) -> str:
+        if row.example:
+            return f"[in full](textbook.md#{row.example})"
+        return "<br>".join(map(code, ran[row].answers(row)))
+
+    head = content["head"].format(
+        rows=len(read_rows(content)),
+        minutes=round(seconds / 60),
+        cores=len(os.sched_getaffinity(0)),
+        date=dt.date.today(),
+    )
+    parts = [head, "```text\n" + "\n".join(content["prepare"]) + "\n```"]
+    for topic, rows in itertools.groupby(ran, lambda row: row.topic):
+        if topic in content["topics"]:
+            lines = ["| taught | command | prints |", "|---|---|---|"]
+            lines += [
+                f"| {row.taught} | {code(row.run, len(row.run))} | {cell(row)} |" for row in rows
+            ]
+        else:
+            lines = ["| exercise | prints |", "|---|---|"]
+            lines += [f"| {row.taught} | {cell(row)} |" for row in rows]
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
+
+
+def prepare(content: Mapping[str, Any], folder: Path) -> None:
+    """Write the files of the rows, and run the commands that many rows need."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_files(content["files"], folder)
+    for command in content["prepare"]:
+        if (done := run_command(command, folder))[0]:
+            sys.exit(f"code {done[0]}: {command}\n{done[1]}")
+    (folder / "printed").mkdir()
 
 
 def main() -> int:
     """Run the rows, two topics at a time; return 1 if a row failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="run the rows of this topic, without writing the page")
+    parser.add_argument("--only", help="run this topic or lab, without writing the page")
     parser.add_argument(
         "--folder", type=Path, help="keep all files here; another start runs the rows that failed"
     )
     options = parser.parse_args()
 
+    start = time.monotonic()
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
-    if not (folder / "shown").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_files(content["files"], folder)
-        for command in content["prepare"]:
-            if (done := run_command(command, folder))[0]:
-                sys.exit(f"code {done[0]}: {command}\n{done[1]}")
-        (folder / "shown").mkdir()
+    if not (folder / "printed").exists():
+        prepare(content, folder)
 
-    rows = read_rows(content)
-    topics = [topic for topic in content["topics"] if options.only in (None, topic)]
-    by_topic = [list(filter(lambda row: row.topic == topic, rows)) for topic in topics]
+    by_topic: dict[str, list[Row]] = {}
+    for row in read_rows(content):
+        by_topic.setdefault(row.topic, []).append(row)
+    labs = [name for name in all_labs() if options.only in (None, name)]
+    topics = [topic for topic in by_topic if options.only in (None, topic)]
+
+    # labs take longest, and start first
     with ThreadPoolExecutor(2) as pool:
-        shown = dict(
-            itertools.chain.from_iterable(pool.map(lambda rows: run_rows(rows, folder), by_topic))
-        )
+        cells = [pool.submit(run_cells, name, folder) for name in labs]
+        rows = [pool.submit(run_rows, by_topic[topic], folder) for topic in topics]
+    ran = {row: printed for done in (*rows, *cells) for row, printed in done.result().items()}
 
-    failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
-    sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
+    seconds = time.monotonic() - start
+    earlier = folder / "seconds"
+    seconds += float(earlier.read_text()) if earlier.exists() else 0
+    earlier.write_text(str(seconds))
+
+    failed = [f"{row.topic}: {row.taught}" for row in ran if not ran[row].answers(row)]
+    failed += find_general_patterns(ran)
+    sys.stdout.write(f"{len(ran)} rows in {folder}, {len(failed)} failed\n")
+    sys.stdout.writelines(f"  {line}\n" for line in failed)
     if not failed and options.only is None:
-        (_DOCS / "rows.md").write_text(write_page(content, shown), encoding="utf-8")
+        (_DOCS / "rows.md").write_text(write_page(content, ran, seconds), encoding="utf-8")
     return bool(failed)
 
 
