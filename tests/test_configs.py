@@ -41,8 +41,8 @@ def relative(path):
 def load(path, *more):
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so
     on."""
-    if path.stem == "study":
-        load_study(path.parent)
+    if path.parent.parent.name == "studies":
+        load_study(path)
         check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
         head = (
             []

@@ -251,7 +251,9 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
         )
 
     lower = _with_base(schema, _take_part(schema, read_mapping(file), file), file, depth + 1)
-    inherited = {key: value for key, value in lower.items() if key != "variants"}
+    # variants of the base are for its own users, unless the schema has a key of this name
+    dropped = {"variants"} if below(schema, "variants") is None else set()
+    inherited = {key: value for key, value in lower.items() if key not in dropped}
     merged: dict[str, Any] = merge(
         schema, inherited, {key: value for key, value in data.items() if key != "base"}
     )

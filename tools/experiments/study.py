@@ -39,11 +39,14 @@ from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     matrix_lines,
     read_by_split,
+    read_scored,
     table_lines,
 )
+from clozeline.tools.experiments.multirun.label_curves import LabelPoint, label_lines
 from clozeline.tools.experiments.multirun.runner import ExperimentTraining, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
     Study,
+    VariantSets,
     check_variants,
     have_own_pipelines,
     load_study,
@@ -70,7 +73,7 @@ class StudyOptions:
     """A study, its texts, and what is measured."""
 
     study: Annotated[UserPath, Positional(0)]
-    """folder of a study, such as configs/studies/hybrid"""
+    """folder of a study, such as configs/studies/hybrid, or another file in it, such as gpu.yaml"""
     output: UserPath
     """folder of sets, runs and scores"""
     input: str | None = None
@@ -82,7 +85,8 @@ class StudyOptions:
     texts: Names = field(default_factory=list)
     """NAME=FILES, texts to measure in bits per byte; may be repeated"""
     labeled: Names = field(default_factory=list)
-    """SPLIT=FILE, labeled rows: train, dev, and other tests; may be repeated"""
+    """SPLIT=FILE, labeled rows: train, dev, and other tests; TASK.SPLIT=FILE for the fine-tunings
+    of one task; may be repeated"""
     dry_run: bool = False
     """make the sets, and print the steps of each run"""
     flops: Annotated[float, Field(gt=0)] | None = None
@@ -96,14 +100,17 @@ def _fine_tune(
 ) -> list[str]:
     """Fine-tune the first run of each variant.
 
-    Return a table for each fine-tuning of the study.
+    Return a table for each fine-tuning of the study, and the labels that pretraining replaces.
     """
-    if study.finetune and not {"train", "dev"} <= labeled.keys():
-        return ["fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE"]
-    files = {split: Path(file).resolve() for split, file in labeled.items()}
     lines: list[str] = []
+    points: dict[str, list[LabelPoint]] = {name: [] for name in names}
 
     for label, tuning in study.finetune.items():
+        files = _files_of_task(tuning.task, labeled)
+        if not {"train", "dev"} <= files.keys():
+            names_of_files = f"labeled={tuning.task}.train=FILE and labeled={tuning.task}.dev=FILE"
+            lines.append(f"{label}: not fine-tuned; give {names_of_files}")
+            continue
         folders = {}
 
         for name, begin in product(names, tuning.begin):
@@ -118,11 +125,12 @@ def _fine_tune(
                 dev=files["dev"],
                 output=folder,
                 tests=tests,
-                seeds=study.seeds,
+                seeds=tuning.seeds or study.seeds,
                 **source,
             )
 
-            finetune(output / f"runs/{name}-0", chosen, tuning.words)
+            plan = finetune(output / f"runs/{name}-0", chosen, tuning.words)
+            points[name].append(LabelPoint(tuning.task, begin, plan.rows, read_scored(folder)))
 
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
         lines += [
@@ -130,7 +138,19 @@ def _fine_tune(
             *matrix_lines(groups),
         ]
 
+    for name, of_variant in points.items():
+        lines += [f"{name}: {line}" for line in label_lines(of_variant)]
     return lines
+
+
+def _files_of_task(task: str, labeled: Mapping[str, str]) -> dict[str, Path]:
+    """Return the labeled files of a task by split: those of its own, and those of all tasks."""
+    files = {}
+    for name, file in labeled.items():
+        owner, _, split = name.rpartition(".")
+        if owner in ("", task):
+            files[split] = Path(file).resolve()
+    return files
 
 
 def _run_study(options: StudyOptions) -> None:
@@ -166,7 +186,8 @@ def _run_study(options: StudyOptions) -> None:
 
         for seed, scores in zip(seeds, files[name], strict=True):
             run = output / f"runs/{name}-{seed}"
-            plan = plan_training(folder, study, variant, folders[name], run, seed, heldout)
+            sets = VariantSets(folders[name], folders)
+            plan = plan_training(folder, study, variant, sets, run, seed, heldout)
             if options.dry_run:
                 print(f"{name}, seed {seed}: {sum(plan.steps):,} steps, {plan.total:.3g} FLOPs")
             measure = partial(write_scores, variant, plan, test, texts)
@@ -180,7 +201,8 @@ def _run_study(options: StudyOptions) -> None:
     if options.dry_run:
         return
     # train and measure every variant with every seed
-    collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
+    # each run is one process with one thread, on the cores that this process may use
+    collect_all(trainings, len(os.sched_getaffinity(0)))
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
     # table, and the curves of the first seed: as many runs per chart as there are colors
     lines = [*loss_lines(study, runs), *pair_lines(runs)]

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import (
     ONE_OR_MORE,
+    Names,
     config_class,
     flatten,
     load_config,
@@ -23,7 +24,7 @@ from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 
 STUDY: Final = "study.yaml"
-"""The file of a study: its parts are study, pipeline and train."""
+"""The file of a study in its folder: its parts are study, pipeline and train."""
 
 
 @config_class
@@ -50,6 +51,8 @@ class FineTuning:
         default_factory=lambda: ["all"]
     )
     """weights that are taken from the run: a fine-tuning for each"""
+    seeds: Positive | None = None
+    """runs of each fine-tuning; default: as many as the study has"""
     words: list[str] = field(default_factory=list)
     """keys of the stage and of the training: [steps=200, "tasks.split_off={rest: 0.99}"]"""
 
@@ -83,7 +86,8 @@ class TrainingPart:
     """A part of a training: sets, and its share of the FLOPs."""
 
     sets: dict[str, Annotated[float, Field(gt=0)]]
-    """weight of each set, by its folder in `corrupt`"""
+    """weight of each set, by its folder in `corrupt`; VARIANT/SET is a set of another variant's
+    pipeline"""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """share of the run's FLOPs; all parts sum to 1"""
 
@@ -106,6 +110,8 @@ class Variant:
     called a step"""
     pipeline: dict[str, Any] | None = None
     """keys that differ from the study's part `pipeline`: the variant has sets of its own"""
+    sources: Names | None = None
+    """sources of the input, by their labels, that the variant's own pipeline reads; default: all"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
@@ -113,6 +119,21 @@ class Variant:
                 "phases: expected shares that are 1 together, got "
                 f"{[part.share for part in self.phases]}"
             )
+
+
+@dataclass(frozen=True)
+class VariantSets:
+    """Where the sets of a variant are, and those of the others."""
+
+    own: Path
+    """folder of the variant's sets"""
+    others: Mapping[str, Path] = field(default_factory=dict)
+    """folder of the sets of each variant"""
+
+    def find(self, name: str) -> Path:
+        """Return the folder of a set SET or VARIANT/SET."""
+        variant, slash, set_name = name.rpartition("/")
+        return self.others[variant] / set_name if slash else self.own / name
 
 
 @dataclass(frozen=True)
@@ -129,10 +150,19 @@ class PlannedRun:
         return sum(steps * each for steps, each in zip(self.steps, self.flops, strict=True))
 
 
-def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
-    """Read a study and its variants, and check that its claims name existing ones."""
-    study = load_config(Study, folder / STUDY)
-    file = folder / STUDY
+def find_study_file(path: Path) -> Path:
+    """Return the file of a study, which is given itself or by its folder."""
+    return path / STUDY if path.is_dir() else path
+
+
+def load_study(path: Path) -> tuple[Study, dict[str, Variant]]:
+    """Read a study, given by its folder or file, and its variants.
+
+    Raises:
+        ConfigurationError: a claim names a variant that does not exist, or a phase a set of one.
+    """
+    file = find_study_file(path)
+    study = load_config(Study, file)
     keys = study.variants
     variants = {
         name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys
@@ -141,6 +171,19 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     if len({variant.pipeline is None for variant in variants.values()}) > 1:
         raise ConfigurationError(
             f"{file}: variants: expected a pipeline for every variant or for none"
+        )
+
+    named = (
+        set_name
+        for variant in variants.values()
+        for part in variant.phases
+        for set_name in part.sets
+    )
+    owners = {set_name.rpartition("/")[0] for set_name in named} - {""}
+    if unknown := sorted(owners - variants.keys()):
+        raise ConfigurationError(
+            f"{file}: phases: expected the sets of a variant, one of {', '.join(variants)}, got "
+            f"{unknown[0]}/…"
         )
 
     for claim in study.orderings:
@@ -185,15 +228,15 @@ def plan_training(
     folder: Path,
     study: Study,
     variant: Variant,
-    sets: Path,
+    sets: VariantSets,
     output: Path,
     seed: int,
     heldout: Mapping[str, Path] | None = None,
 ) -> PlannedRun:
     """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
 
-    `heldout` are the sets of the variant's measures; by default those next to the training sets in
-    `sets`.
+    `folder` is that of the study, or its file. `heldout` are the sets of the variant's measures; by
+    default those next to the training sets in `sets`.
     """
     from clozeline.model.build import build_model
     from clozeline.train.data.sets.datasets import open_datasets
@@ -235,28 +278,28 @@ def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) 
 
     This is called before any set is made.
     """
+    sets = VariantSets(output, dict.fromkeys(variants, output))
     for name, variant in variants.items():
         _validate_config(
-            _compose_config(folder, variant, output, output / name, 0, None), variant, output
+            _compose_config(folder, variant, sets, output / name, 0, None), variant, sets
         )
 
 
 def _compose_config(
     folder: Path,
     variant: Variant,
-    sets: Path,
+    sets: VariantSets,
     output: Path,
     seed: int,
     heldout: Mapping[str, Path] | None,
 ) -> dict[str, Any]:
     """Return the keys of a variant's training, without its phases."""
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(
-        TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY)
-    )
+    file = find_study_file(folder)
+    base = override(TrainConfig, read_composed(TrainConfig, file), changes, str(file))
     config: dict[str, Any] = base | {"output": str(output), "seed": seed}
     measured = heldout or {
-        name: sets / set_name / "heldout" for name, set_name in variant.measures.items()
+        name: sets.find(set_name) / "heldout" for name, set_name in variant.measures.items()
     }
     config["data"] = {
         **config["data"],
@@ -267,7 +310,7 @@ def _compose_config(
     return config
 
 
-def _validate_config(config: Mapping[str, Any], variant: Variant, sets: Path) -> TrainConfig:
+def _validate_config(config: Mapping[str, Any], variant: Variant, sets: VariantSets) -> TrainConfig:
     """Return the validated configuration of a training with a step of each part."""
     batch = int(config["data"]["global_batch"])
     single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
@@ -276,11 +319,11 @@ def _validate_config(config: Mapping[str, Any], variant: Variant, sets: Path) ->
 
 
 def _set_phases(
-    config: Mapping[str, Any], variant: Variant, sets: Path, steps: list[int], batch: int
+    config: Mapping[str, Any], variant: Variant, sets: VariantSets, steps: list[int], batch: int
 ) -> dict[str, Any]:
     phases: list[dict[str, Any]] = []
     for number, part in enumerate(variant.phases):
-        phase: dict[str, Any] = {"shards": [str(sets / name / "train") for name in part.sets]}
+        phase: dict[str, Any] = {"shards": [str(sets.find(name) / "train") for name in part.sets]}
         phase["weights"] = list(part.sets.values())
         if number + 1 < len(variant.phases):
             phase["until_samples"] = batch * sum(steps[: number + 1])

@@ -17,7 +17,11 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
-from clozeline.tools.experiments.multirun.study_plan import STUDY, Variant, have_own_pipelines
+from clozeline.tools.experiments.multirun.study_plan import (
+    Variant,
+    find_study_file,
+    have_own_pipelines,
+)
 
 _MEASURE_PREFIX: Final = "heldout-"
 """Beginning of the name of a set that a measure is computed on."""
@@ -98,7 +102,7 @@ def make_all_sets(
     if has_variant_sets:
         return _make_each(folder, output / "shards", variants, files, heldout)
     words = [f"input={files}", f"output={output / 'shards'}"]
-    run_step("clozeline", "pipeline", "--config", folder / STUDY, *words, accelerator=None)
+    run_step("clozeline", "pipeline", "--config", find_study_file(folder), *words, accelerator=None)
     return dict.fromkeys(variants, output / "shards" / "corrupt")
 
 
@@ -137,7 +141,7 @@ def _make_each(
             f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}"
         )
 
-    recipe = read_composed(Recipe, folder / STUDY)
+    recipe = read_composed(Recipe, find_study_file(folder))
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}
@@ -150,8 +154,9 @@ def _make_each(
             recipe if name in roots or "train_tokenizer" in variant_pipeline else same_tokenizer,
             variant_pipeline,
         )
-        changes = json.dumps(variant_pipeline, sort_keys=True)
-        folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, files)
+        chosen = _choose_sources(files, variants[name].sources)
+        changes = json.dumps([variant_pipeline, chosen], sort_keys=True)
+        folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, chosen)
 
     for measure, measure_files in heldout.items():
         dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
@@ -161,6 +166,26 @@ def _make_each(
         )
 
     return folders
+
+
+def _choose_sources(files: str, sources: Sequence[str] | None) -> str:
+    """Return the entries of an input whose `source` is among these.
+
+    Raises:
+        ConfigurationError: an input that names no such source.
+    """
+    if sources is None:
+        return files
+    entries = parse_yaml(files) if files.startswith("[") else []
+    chosen = [
+        entry for entry in entries if isinstance(entry, Mapping) and entry.get("source") in sources
+    ]
+    if not chosen:
+        raise ConfigurationError(
+            f"input: expected files of the source {' or '.join(sources)}, such as "
+            f"input='[{{path: texts.jsonl, source: {sources[0]}}}]', got {files}"
+        )
+    return json.dumps(chosen)
 
 
 def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path:

@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
-from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
+from clozeline.tools.experiments.multirun.study_plan import VariantSets, load_study, plan_training
 from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
 from clozeline.tools.experiments.multirun.study_sets import (
     PreparedDocuments,
@@ -45,7 +45,7 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
-    training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
+    training = plan_training(folder, study, variants[name], VariantSets(sets), tmp_path / "run", 7)
     config = validate(TrainConfig, training.config, "")
 
     assert (
@@ -77,12 +77,12 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     write_run_on(tmp_path / "teacher", sets / "one" / "train", [1], 1, model__layers=3)
-    plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    plain = plan_training(folder, study, variants["plain"], VariantSets(sets), tmp_path / "run", 0)
     variants["plain"].train["distil"] = {
         "teacher": str(tmp_path / "teacher"),
         "losses": ["scores"],
     }
-    taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    taught = plan_training(folder, study, variants["plain"], VariantSets(sets), tmp_path / "run", 0)
     config = validate(TrainConfig, taught.config, "")
     teacher = (
         flops_of_a_row(
@@ -108,7 +108,7 @@ def test_mistakes_are_named(tmp_path):
             folder,
             type(study)(title="x", flops=1.0, variants={}),
             variants["mixed"],
-            sets,
+            VariantSets(sets),
             tmp_path,
             0,
         )
@@ -231,6 +231,42 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
     )
 
 
+def test_a_variant_reads_its_sources_and_the_sets_of_others(study, tmp_path, monkeypatch):
+    def run_here(*command, **_):
+        assert run_pipeline([str(word) for word in command[2:]]) == 0
+
+    monkeypatch.setattr(study_sets, "run_step", run_here)
+    both = "{base: raw, phases: [{sets: {raw/causal_lm: 1.0, prose/causal_lm: 3.0}}]}"
+    write_steps(
+        study,
+        raw=VARIANTS["raw"].replace("pipeline", "sources: [texts], pipeline"),
+        prose="{base: raw, sources: [prose]}",
+        both=both,
+    )
+    _, variants = load_study(study)
+    entries = [
+        {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("texts", "prose")
+    ]
+    files = (json.dumps(entries), {"prose": str(tmp_path / "prose.jsonl")})
+    folders = make_all_sets(study, tmp_path / "out", variants, *files)
+
+    assert [
+        study_sets.count_documents(folders[name].parent).count for name in ("raw", "prose", "exact")
+    ] == [80, 9, 40]
+
+    sets = VariantSets(folders["both"], folders)
+    found = [sets.find(name) for name in variants["both"].phases[0].sets]
+
+    assert set(found) == {folders["raw"] / "causal_lm", folders["prose"] / "causal_lm"}
+
+    with pytest.raises(ConfigurationError, match="expected files of the source texts"):
+        make_all_sets(study, tmp_path / "out", variants, str(tmp_path / "texts.jsonl"), files[1])
+
+    write_steps(study, both=both.replace("prose/", "absent/"))
+    with pytest.raises(ConfigurationError, match=r"one of raw, .*, got absent"):
+        load_study(study)
+
+
 def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
@@ -317,6 +353,7 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
                 1 if options.begin == "all" else 0,
             ],
         )
+        return SimpleNamespace(rows=5)
 
     monkeypatch.setattr(tool, "finetune", score)
     parts = yaml.safe_load(study.read_text())
@@ -326,13 +363,12 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
     study.write_text(yaml.safe_dump(parts))
 
     assert tool.main(measured) == 0
-    assert (
-        "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
-    )
-    assert (
-        tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"])
-        == 0
-    )
+    assert "few: not fine-tuned" in capsys.readouterr().out
+    assert not done
+
+    files = ["labeled=train=t", "labeled=labels.dev=d", "labeled=pos.film=none"]
+
+    assert tool.main([*measured, *files, f"labeled=film={tmp_path / 'f'}"]) == 0
 
     tests = {"film": tmp_path / "f"}
     wanted = [
