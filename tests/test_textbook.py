@@ -14,6 +14,7 @@ import pytest
 
 from clozeline.__main__ import main
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
@@ -63,6 +64,41 @@ def test_merges_and_pictures_are_those_of_the_page(folder):
         picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes()
         for picture in pictures
     )
+
+
+def test_verbs_are_made_by_the_rule_of_the_page(folder):
+    """A quarter of the forms is unknown as words, and none of them to the other tokenizers."""
+    persons = "123456"
+    objects = ("ni1", "ku2", "mw3", "tu4", "wa6")
+    # the same person, or "I" and "we", "you" and "you all": no form
+    near = {"11", "14", "41", "44", "22", "25", "52"}
+    tables = (
+        (("ni", "u", "a", "tu", "m", "wa"), ("na", "li", "ta", "me", "ki")),
+        (("si", "hu", "ha", "hatu", "ham", "hawa"), ("ku", "ta", "ja")),
+    )
+    forms = set()
+    for subjects, tenses in tables:
+        for person, subject in zip(persons, subjects, strict=True):
+            for tense in tenses:
+                pairs = [each for each in objects if person + each[-1] not in near]
+                forms.add(f"{subject}{tense}ambiwa")
+                forms.update(f"{subject}{tense}{each[:-1]}ambia" for each in pairs)
+    lines = (TEXTBOOK / "swahili.txt").read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) == 240
+    assert {*lines} == forms
+
+    unknown = {}
+    tokens = {}
+    for name in ("words", "pieces", "letters"):
+        tokenizer = load_tokenizer(folder / f"data/verb_{name}/train_tokenizer/tokenizer")
+        encoded = [encoding.ids.tolist() for encoding in tokenizer.encode(lines)]
+        unk = tokenizer.vocabulary.specials["unk"]
+        unknown[name] = sum(unk in ids for ids in encoded)
+        tokens[name] = round(sum(map(len, encoded)) / len(lines))
+
+    assert unknown == {"words": 51, "pieces": 0, "letters": 0}
+    assert tokens == {"words": 1, "pieces": 3, "letters": 11}
 
 
 def test_sentences_are_read_by_their_tools(folder):

@@ -3,6 +3,7 @@
 `data.corrupt` does the same during training.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from clozeline.recorded_file import check_files
 from clozeline.registry import component_types
 from clozeline.report.html_page import escape
 
+_LOG: Final = logging.getLogger(__name__)
 _VERSION: Final = 1
 """Raised when the same samples and options give other examples of several objectives."""
 
@@ -336,6 +338,8 @@ class CorruptManifests(Pass[CorruptCounts]):
         output: Output,
     ) -> None:
         work, (objective, source) = self.shards, self.shards.open(entry, split)
+        if objective.caution and split == "train":
+            _LOG.warning("corrupt: %s: %s", entry.set_label, objective.caution)
         samples = source.manifest
         manifest = set_writer(entry, objective, split, len(made)).write_manifest(
             output,

@@ -156,6 +156,8 @@ class Objective(ABC):
     """id of the special token before the content; None: no special token"""
     last_token: int | None = None
     """id of the special token after the content; None: no special token"""
+    caution: str = ""
+    """what a model of these rows cannot do, for a warning; empty: nothing"""
 
     def __init_subclass__(cls) -> None:
         cls.name = vars(cls).get("name", plugins.name_of(cls))

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.columns import IDS, Feature, Role
+from clozeline.columns import IDS, POSITIONS, ROW, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
-from clozeline.pipeline.kernels.sampling import list_indices
-from clozeline.pipeline.rows import Example, Ragged, SampleBatch
+from clozeline.pipeline.kernels.sampling import list_indices, offsets_of
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1
@@ -47,9 +47,13 @@ class CausalLM(Objective):
     `[CLS] x [SEP]` left to right (`attention` 1), so causal and masked sets can share samples
     (GPT-BERT: arXiv 2410.24159).
 
+    With `attention: bidirectional` a decoder sees every token that it predicts. It copies them: its
+    loss falls to almost 0, and it cannot generate. Only lessons need it.
+
     Nothing is random. Features: `input_ids` [L]; some options add `target_ids`, `attention`,
-    `languages`, `document_starts` or `target_document_starts`. No positions are stored, so rows may
-    have any length.
+    `languages`, `document_starts`, `target_document_starts`, or with bidirectional attention
+    `prefix_length`, `label_positions` and `label_ids`. Otherwise no positions are stored, so rows
+    may have any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -71,6 +75,9 @@ class CausalLM(Objective):
         """Grouping to read."""
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
+        attention: Literal["causal", "bidirectional"] = "causal"
+        """Attention of a decoder: `bidirectional` shows it the tokens that it predicts, so that it
+        learns to copy them; for lessons."""
         add_bos: bool = False
         """Put `<s>` in front of each document row; not for encoders, whose rows have [CLS]."""
         cross_documents: bool = True
@@ -91,10 +98,16 @@ class CausalLM(Objective):
                     "cross_documents: false is for packed rows; a document row holds one document"
                 )
 
+            if self.attention == "bidirectional" and not self.cross_documents:
+                raise ValueError(
+                    "attention: bidirectional reads the complete row; remove cross_documents"
+                )
+
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
                 raise ValueError("languages: true needs architecture: encoder, grouping: document")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
+            refuse_unread_keys(self, "architecture", {"decoder": ("attention",)})
 
     options: Options
 
@@ -123,11 +136,29 @@ class CausalLM(Objective):
         elif options.architecture == "encoder":
             self.layout = BatchLayout(predict_from="previous")
 
+        self._leaks = options.attention == "bidirectional"
+        leaked: tuple[Feature, ...] = ()
+        if self._leaks:
+            self.caution = (
+                "attention: bidirectional shows the model the tokens that it predicts; it learns "
+                "to copy them, and cannot generate"
+            )
+            # without stored labels, the tokens of a prefix would have none
+            dtype = starts_dtype(self.content_length)
+            leaked = (
+                Feature("prefix_length", dtype, ROW, "the length of the row: every token sees all"),
+                Feature("label_positions", dtype, POSITIONS, "every position but the last"),
+                Feature(
+                    "label_ids", "ids", Role("label", "label_positions"), "the token after each"
+                ),
+            )
+
         # the class lists the heads of all architectures, an instance the heads of one
         head = "masked_lm" if options.architecture == "encoder" else "lm"
         self.heads = (head,)  # type: ignore[misc]
         features = (
             *_FEATURES[options.architecture],
+            *leaked,
             *(LANGUAGE_FEATURES if options.languages else ()),
         )
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
@@ -166,6 +197,14 @@ class CausalLM(Objective):
         columns = {"input_ids": rows}
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
+        if self._leaks:
+            dtype = starts_dtype(self.content_length)
+            offsets = offsets_of(rows.lengths - 1)
+            positions = list_indices(rows.lengths - 1).astype(dtype)
+            ids = segments(rows.values, rows.offsets[:-1] + 1, rows.lengths - 1)
+            columns["prefix_length"] = scalars(rows.lengths, dtype)
+            columns["label_positions"] = Ragged(positions, offsets)
+            columns["label_ids"] = Ragged(ids, offsets)
         if self.options.languages:
             columns["languages"] = scalars(samples.fixed["language"], np.uint8)
         if not self.options.cross_documents:

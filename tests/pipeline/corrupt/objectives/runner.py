@@ -15,6 +15,7 @@ VARIETIES = {
     "causal_lm": [
         {"architecture": "encoder"},
         {"architecture": "encoder_decoder", "grouping": "document"},
+        {"attention": "bidirectional"},
     ],
     "masked_lm": [
         {"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"},

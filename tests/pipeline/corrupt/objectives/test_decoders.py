@@ -39,6 +39,24 @@ def test_documents_have_special_tokens_around_them(options, raw, wanted):
 
 
 @pytest.mark.parametrize("grouping", ["packed", "document"])
+def test_bidirectional_rows_store_the_label_that_each_token_sees(grouping):
+    objective = wide("causal_lm", grouping=grouping, attention="bidirectional")
+    for example in corrupt(objective, samples([50, 9, 2])):
+        row = example["input_ids"].tolist()
+        length = len(row)
+        # each of 0 .. L - 2 predicts the token after it, and the prefix hides none of them
+        wanted = [(index, row[index + 1]) for index in range(length - 1)]
+        labels = zip(
+            example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True
+        )
+        assert [*labels] == wanted
+        assert example["prefix_length"].tolist() == [length]
+
+    assert objective.caution
+    assert not wide("causal_lm").caution
+
+
+@pytest.mark.parametrize("grouping", ["packed", "document"])
 def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping):
     between = {"separator": "sep"} if grouping == "packed" else {}
     causal = wide("causal_lm", architecture="encoder", grouping=grouping, **between)

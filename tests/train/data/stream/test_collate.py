@@ -7,13 +7,18 @@ from copy import copy
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.columns import IDS, POSITIONS, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
+from tests.model.small_models import built, changed, states
+from tests.pipeline.corrupt.objectives.runner import variants_of
+from tests.pipeline.corruption_cases import WORDS
 from tests.shard_sets import objective, roles_of, write_set
 from tests.train.data.stream.collated_rows import MASK, PAD, SPECIAL, START, collated, column
 
@@ -31,6 +36,35 @@ def test_prefix_has_no_labels():
     assert found["prefix_length"] == [3, 0, 0]
     assert found["label_index"] == [2, 4, 5]
     assert found["label_ids"] == [8, 6, 7]
+
+
+@pytest.mark.parametrize("attention", ["causal", "bidirectional"])
+def test_bidirectional_rows_show_a_decoder_the_token_that_it_predicts(attention):
+    """The state that predicts a token depends on this token, and with causal attention it must
+    not: both have the same labels."""
+    options = {"grouping": "document", "attention": attention}
+    leaking = build_objective({"name": "causal_lm", **options}, WORDS)
+    (example,) = variants_of(leaking, [10, 11, 12, 13], count=1)
+    lists = {name: [values.tolist()] * 2 for name, values in example.columns.items()}
+    # the second row is shorter: its padding shows nothing
+    lists["input_ids"] = [lists["input_ids"][0], lists["input_ids"][0][:3]]
+    if attention == "bidirectional":
+        lists["prefix_length"] = [[5], [3]]
+        lists["label_positions"] = [[0, 1, 2, 3], [0, 1]]
+        lists["label_ids"] = [lists["label_ids"][0], lists["label_ids"][0][:2]]
+    found = collated("decoder", lists)
+
+    assert found["label_index"] == [0, 1, 2, 3, 5, 6]
+    assert found["label_ids"] == [11, 12, 13, 5, 11, 12]
+
+    tensors = {name: torch.tensor(values) for name, values in found.items()}
+    network = built("decoder")
+    before = states(network, tensors)
+    for row, position in ((0, 0), (0, 3), (1, 1)):
+        after = states(network, changed(tensors, "input_ids", row, position + 1))
+        is_seen = not torch.equal(before[row, position], after[row, position])
+
+        assert is_seen == (attention == "bidirectional")
 
 
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
