@@ -5,6 +5,9 @@ A decoder continues the text, an encoder-decoder answers it. Special tokens are 
 top_p=0.95` samples, `mode=beam width=4` searches for the most probable continuation. `mode=unmask
 steps=16` fills the masks of a text, or as many after it as `max_tokens`, with an encoder, in the
 order in which it is certain of them.
+
+`--dry-run` writes nothing: it prints what each of `max_tokens` new tokens costs, with and without a
+cache of keys and values.
 """
 
 from collections.abc import Sequence
@@ -15,7 +18,7 @@ from rich.markup import escape
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.options import RunArgument
 from clozeline.tools.runs.inference.generation import (
@@ -23,6 +26,7 @@ from clozeline.tools.runs.inference.generation import (
     blank_after,
     continuations,
     find_end_ids,
+    prompt_ids,
     text_of,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -34,6 +38,8 @@ class GenerateOptions(Settings, RunArgument):
 
     text: Annotated[str, Positional(1)]
     """the text to continue, or to answer"""
+    dry_run: bool = False
+    """print the FLOPs and the bytes of the cache per new token, and generate nothing"""
 
 
 def _generate(settings: GenerateOptions) -> None:
@@ -53,6 +59,10 @@ def _generate(settings: GenerateOptions) -> None:
     trained = TrainedModel.open(settings.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
+        if settings.dry_run:
+            raise ConfigurationError(
+                "dry_run: a mask is filled without a cache; remove mode=unmask"
+            )
         _unmask(console, trained, settings.text, settings)
         return
 
@@ -62,6 +72,10 @@ def _generate(settings: GenerateOptions) -> None:
             f"has {', '.join(trained.model.heads)}; a masked LM fills masks: clozeline fill-mask "
             f"{settings.run} text='a <mask> word', or mode=unmask"
         )
+
+    if settings.dry_run:
+        _print_cost(console, trained, settings)
+        return
 
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
@@ -80,6 +94,25 @@ def _generate(settings: GenerateOptions) -> None:
         line = (
             f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         )
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOptions) -> None:
+    from clozeline.tools.runs.inference.generation_cost import generation_cost
+
+    source = len(prompt_ids(trained.tokenizer, trained.objectives[0], settings.text))
+    cost = generation_cost(trained.model, source, settings.max_tokens)
+    paired = trained.model.family.architecture == "encoder_decoder"
+    kind = "encoder-decoder" if paired else "decoder"
+    lines = (
+        f"{kind}, {source:,} tokens of text, {settings.max_tokens:,} new tokens; per new token:",
+        f"  with a cache     {cost.cached_flops:.3g} FLOPs",
+        f"  without a cache  {cost.repeated_flops:.3g} FLOPs, "
+        f"{cost.repeated_flops / cost.cached_flops:.1f} times as many",
+        f"  cache            {cost.position_bytes:,} bytes per position, "
+        f"{size_text(cost.cache_bytes)} at the end",
+    )
+    for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 
 
