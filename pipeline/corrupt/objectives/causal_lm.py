@@ -201,10 +201,10 @@ class CausalLM(Objective):
             dtype = starts_dtype(self.content_length)
             offsets = offsets_of(rows.lengths - 1)
             positions = list_indices(rows.lengths - 1).astype(dtype)
-            ids = segments(rows.values, rows.offsets[:-1] + 1, rows.lengths - 1)
+            following = segments(rows.values, rows.offsets[:-1] + 1, rows.lengths - 1)
             columns["prefix_length"] = scalars(rows.lengths, dtype)
             columns["label_positions"] = Ragged(positions, offsets)
-            columns["label_ids"] = Ragged(ids, offsets)
+            columns["label_ids"] = Ragged(following, offsets)
         if self.options.languages:
             columns["languages"] = scalars(samples.fixed["language"], np.uint8)
         if not self.options.cross_documents:
