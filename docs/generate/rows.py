@@ -167,9 +167,12 @@ def run_cells(name: str, folder: Path) -> dict[Row, Printed]:
     shutil.rmtree(folder / name, ignore_errors=True)
     ran = {}
     for title, cell, text, seconds, is_right in run_lab(lab, folder / name):
-        row = Row(topic, title, cell.source, cell.shows or r"\A")
-        ran[row] = Printed(0 if is_right else 1, text, round(seconds, 1))
-        report(row, ran[row])
+        row = Row(topic, title, cell.source, cell.shows)
+        printed = Printed(0 if is_right else 1, text, round(seconds, 1))
+        # a cell without an expression only prepares the next one
+        if cell.shows or not is_right:
+            ran[row] = printed
+            report(row, printed)
     if all(printed.code == 0 for printed in ran.values()):
         result.write_text(json.dumps(list(ran.items())))
     return ran
@@ -254,7 +257,7 @@ def main() -> int:
     earlier.write_text(str(seconds))
 
     failed = [f"{row.topic}: {row.taught}" for row in ran if not ran[row].answers(row)]
-    failed += find_general_patterns(ran)
+    failed += find_general_patterns({row: ran[row] for row in ran if row.topic in by_topic})
     sys.stdout.write(f"{len(ran)} rows in {folder}, {len(failed)} failed\n")
     sys.stdout.writelines(f"  {line}\n" for line in failed)
     if not failed and options.only is None:
