@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import (
     ONE_OR_MORE,
     Names,
@@ -19,6 +20,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
+from clozeline.model.registries import FAMILIES
 from clozeline.tools.command import Positive
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
@@ -280,9 +282,15 @@ def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) 
     """
     sets = VariantSets(output, dict.fromkeys(variants, output))
     for name, variant in variants.items():
-        _validate_config(
+        config = _validate_config(
             _compose_config(folder, variant, sets, output / name, 0, None), variant, sets
         )
+        family = FAMILIES.load_class(config.model.family)
+        if variant.measures and SAMPLE_WORDS in family.reads:
+            raise ConfigurationError(
+                f"{folder / STUDY}: {name}: measures: this model samples its inputs in training, "
+                "so it has no loss of a set; write measures: {}, and read its training losses"
+            )
 
 
 def _compose_config(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,12 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
-from clozeline.tools.experiments.multirun.study_plan import VariantSets, load_study, plan_training
+from clozeline.tools.experiments.multirun.study_plan import (
+    VariantSets,
+    check_variants,
+    load_study,
+    plan_training,
+)
 from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
 from clozeline.tools.experiments.multirun.study_sets import (
     PreparedDocuments,
@@ -472,3 +478,21 @@ def test_all_variants_are_checked_before_their_sets_are_made(tmp_path, monkeypat
     monkeypatch.setattr(tool, "make_all_sets", make_all_sets)
 
     assert tool.main([str(folder), f"output={tmp_path / 'out'}"]) == 64
+
+
+def test_a_model_that_samples_its_inputs_has_no_measure(tmp_path):
+    folder = write_study(tmp_path)
+    _, variants = load_study(folder)
+    generator = {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32}
+    variants["plain"].train["model"] = {
+        "family": "replaced_tokens",
+        "generator": generator,
+        "heads": {"masked_lm": 1.0, "token": 5.0},
+    }
+    check = partial(check_variants, folder, {"plain": variants["plain"]}, tmp_path)
+
+    with pytest.raises(ConfigurationError, match="plain: measures"):
+        check()
+
+    variants["plain"].measures.clear()
+    check()
