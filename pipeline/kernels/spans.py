@@ -66,6 +66,25 @@ def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
     return Ragged(sums, offsets)
 
 
+def cap_lengths(lengths: Ragged, longest: int) -> Ragged:
+    """Move what the lengths of each row have above `longest` to its first lengths with room.
+
+    The sum of a row stays the same; it is at most `longest` times the number of its lengths.
+
+    Example:
+        >>> cap_lengths(Ragged.from_lists([[1, 5, 1]], np.int64), 3).values.tolist()
+        [3, 3, 1]
+    """
+    capped = np.minimum(lengths.values, longest)
+    excess = np.bincount(rows_of(lengths), lengths.values - capped, minlength=len(lengths)).astype(
+        np.int64
+    )
+    room = longest - capped
+    before = exclusive_cumsum(room, lengths.offsets)
+    added = np.clip(np.repeat(excess, lengths.lengths) - before, 0, room)
+    return Ragged(capped + added, lengths.offsets)
+
+
 def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64, Int64]:
     """Clip each span that crosses documents to its longest part in one document.
 

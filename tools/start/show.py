@@ -2,7 +2,8 @@
 
     clozeline show OBJECTIVE "A sentence." [key=value ...]
 
-Prints the text and the example, with colors for masks, replaced tokens and spans, and the labels.
+Prints the text, and what the model reads and learns, as the tables of textbooks: labels stand
+below the input, `__` marks a position without loss, and `|` ends a sentence or a prefix.
 Without OBJECTIVE, all objectives are listed. The options of an objective are keys too: `clozeline
 show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 """
@@ -18,11 +19,12 @@ from rich.table import Table
 
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
-from clozeline.configuration.config import Names, apply_words, config_class
+from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, config_class
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
+from clozeline.pipeline.corrupt.preview.aligned_lines import print_blocks
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
-from clozeline.pipeline.corrupt.preview.view import show_view
+from clozeline.pipeline.corrupt.preview.view import view_page
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
@@ -51,11 +53,15 @@ class ShowSettings:
     """also write a web page"""
     picture: UserPath | None = None
     """also draw what each position reads, as SVG"""
-    aligned: bool = False
-    """print each label below its position, as textbooks do"""
     tokenizer: str | None = None
     """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's
     output; null: words are the tokens."""
+    choose: Annotated[list[int | str | dict[str, int | str]], ONE_OR_MORE] = field(
+        default_factory=list
+    )
+    """What to corrupt, instead of a random choice: `[4: mask, 7: hat, 9: keep]`, spans `[2-3, 6]`,
+    an order `[2, 1]`, or the answer `[no]` for sentence pairs. Tokens of the text, and its
+    sentences, count from 1."""
     seed: Natural = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
@@ -87,6 +93,7 @@ def show(settings: ShowSettings, objective: str) -> CorruptedText:
         target=settings.target or (_TARGET if text is None else ""),
         tokenizer=settings.tokenizer,
         others=settings.others,
+        choose=settings.choose,
         variant=settings.variant,
         seed=settings.seed,
     )
@@ -118,10 +125,10 @@ def _show(settings: ShowSettings) -> None:
 
         publish_text(settings.picture, draw_attention(shown))
 
-    if settings.aligned:
-        print(shown)
-    else:
-        show_view(shown.view(), settings.html)
+    print_blocks(shown.blocks(), Terminal())
+    if settings.html is not None:
+        publish_text(settings.html, view_page(shown.view()))
+        print(f"page: {settings.html}")
 
 
 def main(arguments: Sequence[str]) -> int:

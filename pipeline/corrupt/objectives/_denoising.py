@@ -53,6 +53,13 @@ def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
         )
 
 
+def front_tokens(objective: Objective, options: Any) -> tuple[int, ...]:
+    """Return the special tokens in front of an input: `source_head`, then the mode token."""
+    head = () if options.source_head == "none" else (objective.id_of(options.source_head),)
+    mode = objective.mode_id(options.mode)
+    return head if mode is None else (*head, mode)
+
+
 @config_class
 class PairOptions:
     """Options that all denoising objectives share."""

@@ -13,6 +13,15 @@ from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.columns import STARTS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import (
+    ANSWER,
+    KEEP,
+    MASK,
+    WORD,
+    Choice,
+    PossibleChoices,
+    one_row,
+)
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     MaskShare,
@@ -59,6 +68,10 @@ class Pairs:
     opens_word: Bool | None = None
 
 
+PAIR_CHOICES: Final = PossibleChoices("[no, 2: mask, 4: hat, 5: keep]", (MASK, WORD, KEEP, ANSWER))
+"""choices for a pair with the question whether the second segment follows"""
+
+
 @config_class
 class MaskedPairOptions:
     """Options that all objectives over segment pairs share."""
@@ -86,6 +99,7 @@ class MaskedPair(Objective, ABC):
     """
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    choices = PossibleChoices("[2: mask, 4: hat, 5: keep]", (MASK, WORD, KEEP))
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -149,10 +163,26 @@ class MaskedPair(Objective, ABC):
                 random_ppm=self._random_ppm,
             )
 
-        columns = mask_tokens(rows, self.select_positions(keys, rows, pairs), replacement_ids)
+        if self.chosen is not None and self.chosen.spans:
+            columns = self._mask_chosen(rows, self.chosen, pairs)
+        else:
+            columns = mask_tokens(rows, self.select_positions(keys, rows, pairs), replacement_ids)
         seconds = np.zeros((len(rows), 2), np.uint16)
         seconds[:, 1] = pairs.lengths[:, 0] + 2
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
+
+    def _mask_chosen(self, rows: Ragged, choice: Choice, pairs: Pairs) -> dict[str, Ragged]:
+        """Mask the chosen tokens of a pair; those of the second segment count after the first."""
+        first, second = pairs.lengths[0].tolist()
+        tokens = choice.tokens(first + second)
+        positions = tokens + 1 + (tokens >= first)
+        if self.special.contains_any(rows.values[positions]):
+            raise self.refuse_options("choose: a special token is never a label")
+        return mask_tokens(
+            rows,
+            one_row(positions),
+            lambda original: choice.replace(tokens, original.values, self._mask),
+        )
 
     def draw_cuts(self, samples: SampleBatch, keys: UInt64) -> tuple[NDArray[np.bool_], Int64]:
         """Draw a random bit and a cut for each window.
@@ -162,9 +192,10 @@ class MaskedPair(Objective, ABC):
         starts = samples.columns["sentence_starts"]
         drawn = random_bits(keys, LABELS, 2)
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
-        return drawn[:, 0] >> np.uint64(63) == 1, starts.values[
-            starts.offsets[:-1] + sentences
-        ].astype(np.int64)
+        is_other = drawn[:, 0] >> np.uint64(63) == 1
+        if self.chosen is not None and self.chosen.follows is not None:
+            is_other[:] = not self.chosen.follows
+        return is_other, starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
 
     def require_cut(self, sample: Sample, cut: int) -> None:
         """Raise ValueError if no sentence of a window, after the first, starts at token `cut`."""
@@ -226,13 +257,20 @@ class MaskedPair(Objective, ABC):
 
 
 def window_grouping(
-    objective: Objective, length: int, short_rate: float = SHORT_RATE, *, partner: bool = True
+    objective: Objective,
+    length: int,
+    short_rate: float = SHORT_RATE,
+    *,
+    partner: bool = True,
+    complete_sentences: bool = False,
 ) -> GroupingSpec:
     """Return the spec of windows of `length` tokens of one document.
 
-    With `partner` each window gets a partner from another document.
+    With `partner` each window gets a partner from another document, which ends with a sentence if
+    `complete_sentences`.
     """
     spec = objective.make_grouping("sentence_pair", length)
-    return GroupingSpec.of(
-        "sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": partner}
-    )
+    options = {"length": spec.length, "short_rate": short_rate, "partner": partner}
+    if complete_sentences:
+        options["complete_sentences"] = True
+    return GroupingSpec.of("sentence_pair", options)

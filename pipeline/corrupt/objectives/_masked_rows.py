@@ -16,6 +16,7 @@ from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.columns import IDS, POSITIONS, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
+from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._objective import (
     DOCUMENT_FEATURES,
     Objective,
@@ -218,6 +219,7 @@ class MaskedRow(SingleRow):
     """
 
     base_features: tuple[Feature, ...] = MASKED_FEATURES
+    choices = PossibleChoices("[2: mask, 4: hat, 5: keep]", (MASK, WORD, KEEP))
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -232,7 +234,12 @@ class MaskedRow(SingleRow):
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
         keys = random_keys.for_label(self.label)
-        chosen = self.choose_labels(samples, keys, partial(self.budget, random_keys))
+        if self.chosen is None:
+            chosen = self.choose_labels(samples, keys, partial(self.budget, random_keys))
+        else:
+            chosen = one_row(self.chosen.tokens(len(ids.values)))
+            if self.special.contains_any(ids.values[chosen.values]):
+                raise self.refuse_options("choose: a special token is never a label")
         rows = self.add_special_tokens_to_rows(ids)
 
         # flat positions move by the special tokens in front of them
@@ -241,7 +248,11 @@ class MaskedRow(SingleRow):
         columns = mask_tokens(
             rows,
             flat_positions,
-            lambda original: self.replacement_ids(keys, original, flat_positions, samples),
+            lambda original: (
+                self.replacement_ids(keys, original, flat_positions, samples)
+                if self.chosen is None
+                else self.chosen.replace(chosen.values, original.values, self.mask)
+            ),
         )
 
         return {

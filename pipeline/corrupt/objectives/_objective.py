@@ -13,6 +13,7 @@ from clozeline import plugins
 from clozeline.arrays import UInt8
 from clozeline.columns import STARTS, Feature, Role
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives._choice import Choice, PossibleChoices
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.registries import GROUPINGS, OBJECTIVES
@@ -152,6 +153,10 @@ class Objective(ABC):
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
     layout: BatchLayout = BatchLayout()
+    choices: PossibleChoices | None = None
+    """what a user can choose instead of a random draw; None: nothing"""
+    chosen: Choice | None = None
+    """what the user chose, for a batch of one row; None: everything is drawn"""
     first_token: int | None = None
     """id of the special token before the content; None: no special token"""
     last_token: int | None = None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import MASK, PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -35,6 +36,7 @@ class DenoisingAutoencoding(DenoisingPair):
 
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "mask_rate"
+    choices = PossibleChoices("[2, 4-5]", (MASK,))
     noise_features = (
         Feature("noise_positions", "uint16", UNDO, "content indices of [MASK], ascending"),
     )
@@ -54,10 +56,13 @@ class DenoisingAutoencoding(DenoisingPair):
     ) -> tuple[Ragged, dict[str, Ragged]]:
         """Replace each chosen token with [MASK]."""
         ids = text.ids
-        masked = count_at_rate(ids.lengths, self._rate)
-        chosen = choose(random_keys.for_label(self.label), ids.lengths, masked)
+        if self.chosen is None:
+            masked = count_at_rate(ids.lengths, self._rate)
+            chosen = choose(random_keys.for_label(self.label), ids.lengths, masked)
+        else:
+            chosen = one_row(self.chosen.tokens(len(ids.values)).astype(np.uint16))
         values = ids.values.copy()
-        values[chosen.values + np.repeat(ids.offsets[:-1], masked)] = self._mask
+        values[chosen.values + np.repeat(ids.offsets[:-1], chosen.lengths)] = self._mask
         return Ragged(values, ids.offsets), {"noise_positions": chosen}
 
     def undo(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
@@ -30,6 +31,7 @@ class DocumentRotation(DenoisingPair):
 
     composition_rank: ClassVar[int] = 0
     minimum = MinimumRow(tokens=2)
+    choices = PossibleChoices("[4]")
     noise_features = (
         Feature("rotation", "uint16", UNDO, "content tokens moved from the front to the end"),
     )
@@ -48,6 +50,8 @@ class DocumentRotation(DenoisingPair):
         rotation = np.where(
             lengths > 1, 1 + below(drawn, np.maximum(lengths - 1, 1).astype(np.uint64)), 0
         )
+        if self.chosen is not None:
+            rotation[:] = self.chosen.number(2, len(ids.values), "the token that comes first") - 1
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
         sizes = np.stack((lengths - rotation, rotation), axis=1)
         rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets)

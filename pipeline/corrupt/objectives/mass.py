@@ -10,6 +10,7 @@ from pydantic import Field
 from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
@@ -43,6 +44,7 @@ class Mass(Objective):
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+    choices = PossibleChoices("[3-5]", (MASK, WORD, KEEP))
 
     @config_class
     class Options:
@@ -110,7 +112,11 @@ class Mass(Objective):
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
 
         # draw the start of each fragment in its row, after [CLS]
-        taken = count_at_rate(ids.lengths, self._rate)
+        if self.chosen is None:
+            taken = count_at_rate(ids.lengths, self._rate)
+        else:
+            tokens = self.chosen.fragment(len(ids.values))
+            taken = np.array([len(tokens)])
         # drawn [rows, 2]: 32 random bits for the start, and 32 that decide about the edges
         drawn = random_bits(keys, SLOTS, 2) >> np.uint64(32)
         last = ids.lengths - taken
@@ -122,20 +128,25 @@ class Mass(Objective):
                 edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts)
             )
 
+        if self.chosen is not None:
+            starts = tokens[:1]
         starts = 1 + starts
 
         # cut the fragments out, and corrupt them
         rows = add_special_tokens(ids, self.first_token, self.last_token)
         inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
         fragments = Ragged(rows.values.compress(inside), offsets_of(taken))
-        rows.values[inside] = draw_replacements(
-            keys,
-            fragments,
-            mask=self._mask,
-            replaceable=self.vocabulary.replaceable,
-            mask_ppm=parts_per_million(self.options.mask_share),
-            random_ppm=parts_per_million(self.options.random_share),
-        )
+        if self.chosen is None:
+            rows.values[inside] = draw_replacements(
+                keys,
+                fragments,
+                mask=self._mask,
+                replaceable=self.vocabulary.replaceable,
+                mask_ppm=parts_per_million(self.options.mask_share),
+                random_ppm=parts_per_million(self.options.random_share),
+            )
+        else:
+            rows.values[inside] = self.chosen.replace(tokens, fragments.values, self._mask)
 
         if self.options.architecture == "encoder_decoder":
             return {

@@ -1,6 +1,6 @@
 """Next sentence prediction: does the second segment follow the first one in its document?"""
 
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
+    PAIR_CHOICES,
     PAIR_SPECIAL_TOKENS,
     SHORT_RATE,
     MaskedPair,
@@ -65,6 +66,9 @@ class NextSentencePrediction(MaskedPair):
     class Options(MaskedPairOptions):
         short_rate: Rate = SHORT_RATE
         """Share of windows with a random length below that of a full row."""
+        complete_sentences: bool = False
+        """Do not cut the second segment to the same length for both labels, so that it ends with a
+        sentence unless the row is full; its length may reveal the label."""
         attention: Literal["bidirectional", "prefix"] = "bidirectional"
         """Attention mask; `prefix`: the second segment always follows the first one, and attends
         to it and to earlier positions."""
@@ -73,8 +77,15 @@ class NextSentencePrediction(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self.grouping = window_grouping(self, self.pair_length, options.short_rate)
-        if not self._has_label:
+        self.grouping = window_grouping(
+            self,
+            self.pair_length,
+            options.short_rate,
+            complete_sentences=options.complete_sentences,
+        )
+        if self._has_label:
+            self.choices = PAIR_CHOICES
+        else:
             self.heads = ("masked_lm",)  # type: ignore[misc]
 
     @property
@@ -115,7 +126,7 @@ class NextSentencePrediction(MaskedPair):
             return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
 
         # segments are slices of the concatenation of windows and partners
-        second = np.minimum(ids.lengths - first, partners.lengths)
+        second = self._second_length(first, ids.lengths - first, partners.lengths, other)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
         begins = np.stack((ids.offsets[:-1], begins), axis=1)
         lengths = np.stack((first, second), axis=1)
@@ -126,14 +137,25 @@ class NextSentencePrediction(MaskedPair):
             {"sentence_label": scalars(other, np.uint8)},
         )
 
+    def _second_length(self, first: Any, rest: Any, partner: Any, other: Any) -> Any:
+        """Return the length of B from the lengths of A, of the rest of the window, and the partner.
+
+        It does not depend on the label unless sentences stay complete.
+        """
+        if not self.options.complete_sentences:
+            return np.minimum(rest, partner)
+        return np.where(other, np.minimum(partner, self.pair_length - first), rest)
+
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the start of the window and, by the label, its continuation or the partner."""
         cut = int(example["segment_starts"][1]) - 2
         self.require_cut(sample, cut)
         if not self._has_label:
             return self.add_special_tokens_to_pair(sample["ids"][:cut], sample["ids"][cut:])
-        size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
-        other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
+        rest = len(sample["ids"]) - cut
+        is_other = bool(example["sentence_label"][0])
+        size = int(self._second_length(cut, rest, len(sample["partner_ids"]), is_other))
+        other = sample["partner_ids"] if is_other else sample["ids"][cut:]
         return self.add_special_tokens_to_pair(sample["ids"][:cut], other[:size])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:

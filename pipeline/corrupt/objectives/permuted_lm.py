@@ -11,6 +11,7 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     Separator,
     SingleRow,
@@ -52,6 +53,7 @@ class PermutedLM(SingleRow):
         reads   is from [CLS] kitten here [SEP]; The from these and is
     """
 
+    choices = PossibleChoices("[4, 2, 3]")
     base_features = (
         Feature("input_ids", "ids", IDS, "row with special tokens, unchanged"),
         Feature(
@@ -95,6 +97,17 @@ class PermutedLM(SingleRow):
         """Choose tokens or spans, then the order in which they are predicted."""
         ids = samples.columns["ids"]
         keys = random_keys.for_label(self.label)
+        head = 0 if self.options.frame == "xlnet" else 1
+        if self.chosen is not None:
+            wanted = self.chosen.part_of_order(len(ids.values), "tokens")
+            if self.special.contains_any(ids.values[wanted]):
+                raise self.refuse_options("choose: a special token is never predicted")
+            return {
+                "input_ids": self.add_special_tokens_to_rows(ids),
+                "prediction_order": one_row((wanted + head).astype(np.uint16)),
+                **self.document_starts(samples, head),
+            }
+
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
         counts = count_at_rate(sizes, self._rate)
@@ -108,7 +121,6 @@ class PermutedLM(SingleRow):
         flat_positions = chosen.values + np.repeat(first[:-1], counts)
         if maskable is not None:
             flat_positions = maskable[flat_positions]
-        head = 0 if self.options.frame == "xlnet" else 1
         positions = (flat_positions - np.repeat(ids.offsets[:-1] - head, counts)).astype(np.uint16)
 
         order = permute(keys, counts, ORDERS)

@@ -12,6 +12,8 @@ from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices
+from clozeline.pipeline.corrupt.objectives._denoising import SourceHead, front_tokens
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
@@ -40,6 +42,7 @@ class PrefixLM(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=2)
+    choices = PossibleChoices("[3]")
 
     @config_class
     class Options:
@@ -61,6 +64,8 @@ class PrefixLM(Objective):
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input, for an encoder-decoder."""
+        source_head: SourceHead = "none"
+        """Special token in front of the row or input, before the mode token."""
 
         def __post_init__(self) -> None:
             if self.suffix_rate == 0:
@@ -78,7 +83,7 @@ class PrefixLM(Objective):
         super().__init__(options, vocabulary, label)
         decoder = options.architecture == "decoder"
         self._eos = self.last_token = self.id_of("eos")
-        self._mode = self.mode_id(options.mode)
+        self._front = front_tokens(self, options)
         self._suffix_ppm = (
             None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         )
@@ -114,7 +119,7 @@ class PrefixLM(Objective):
     def _longest_row(self) -> int:
         """Return the content tokens of a full row, both sides of which fit at every cut."""
         options = self.options
-        head = self._mode is not None
+        head = len(self._front)
         if options.architecture == "decoder":
             return options.max_length - 1 - head
         longest_input = options.max_length - head
@@ -132,6 +137,9 @@ class PrefixLM(Objective):
 
     def draw_prefix_lengths(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
         """Draw the number of content tokens before the cut, for rows of `lengths` tokens."""
+        if self.chosen is not None:
+            last = self.chosen.number(1, int(lengths[0]) - 1, "the last token of the prefix")
+            return np.array([last])
         longest = self._longest_target(lengths)
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         return lengths - longest + below(drawn, longest.astype(np.uint64))
@@ -139,8 +147,10 @@ class PrefixLM(Objective):
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens; cut the rows for an encoder-decoder."""
         ids = samples.columns["ids"]
-        rows = add_special_tokens(ids, self._mode, self._eos)
-        head = 0 if self._mode is None else 1
+        rows = add_special_tokens(ids, None, self._eos)
+        for token in reversed(self._front):
+            rows = add_special_tokens(rows, token, None)
+        head = len(self._front)
         prefixes = self.draw_prefix_lengths(random_keys.for_label(self.label), ids.lengths) + head
 
         if self.options.architecture == "encoder_decoder":
@@ -162,7 +172,7 @@ class PrefixLM(Objective):
         return columns
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        first = 0 if self._mode is None else 1
+        first = len(self._front)
         inputs = example["input_ids"][first:]
 
         if self.options.architecture == "decoder":

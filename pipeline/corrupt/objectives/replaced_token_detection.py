@@ -10,6 +10,7 @@ from pydantic import Field
 
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
 from clozeline.pipeline.kernels.distributions import frequency_thresholds, inverse_cdf
 from clozeline.pipeline.kernels.rates import MILLION
@@ -60,7 +61,9 @@ class ReplacedTokenDetection(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        self.choices = PossibleChoices("[4]", (MASK,))
         if options.replacement != "generator":
+            self.choices = PossibleChoices("[4: hat]", (WORD, KEEP))
             # masked_lm is the head of the generator
             heads = tuple(head for head in self.heads if head != "masked_lm")
             self.heads = heads  # type: ignore[misc]

@@ -12,6 +12,7 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -55,6 +56,9 @@ class SentenceComparison(Objective):
         self.grouping = self.make_grouping(
             "document", self._limit if options.mode == "same" else 2 * self._limit
         )
+        self.choices = (
+            PossibleChoices("[1]", unit="sentence") if options.mode == "adjacent" else None
+        )
         self.minimum = (
             MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         )
@@ -97,6 +101,8 @@ class SentenceComparison(Objective):
         ends = samples.columns["ids"].lengths
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
+        if self.chosen is not None:
+            first[:] = self.chosen.number(1, len(starts.values) - 1, "the first sentence") - 1
         # starts of the first and second sentence, and the end of the second
         values = np.append(starts.values.astype(np.int64), 0)
         third = np.where(

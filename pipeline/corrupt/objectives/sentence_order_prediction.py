@@ -10,6 +10,7 @@ from clozeline.arrays import UInt64
 from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
+    PAIR_CHOICES,
     MaskedPair,
     MaskedPairOptions,
     Pairs,
@@ -40,6 +41,7 @@ class SentenceOrderPrediction(MaskedPair):
 
     VERSION: ClassVar[int] = 2
     keeps_order: ClassVar[bool] = False
+    choices = PAIR_CHOICES
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 

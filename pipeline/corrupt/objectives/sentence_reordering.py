@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
     DenoisingPair,
     PairOptions,
@@ -37,6 +38,7 @@ class SentenceReordering(DenoisingPair):
     composition_rank: ClassVar[int] = 0
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(sentences=2)
+    choices = PossibleChoices("[2, 1]", unit="sentence")
     noise_features = (
         Feature("sentence_order", "uint16", UNDO, "index in the target of each input sentence"),
         Feature(
@@ -55,9 +57,11 @@ class SentenceReordering(DenoisingPair):
         """Draw an order of the sentences of each row, and gather the sentences in this order."""
         ids = text.ids
         starts = text.sentence_starts
-        order = permute_share(
-            random_keys.for_label(self.label), starts.lengths, self._rate, reorder
-        )
+        if self.chosen is None:
+            keys = random_keys.for_label(self.label)
+            order = permute_share(keys, starts.lengths, self._rate, reorder)
+        else:
+            order = one_row(self.chosen.order(len(starts.values), "sentences").astype(np.uint16))
         # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))

@@ -14,7 +14,12 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
-from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    SourceHead,
+    front_tokens,
+    require_content_only,
+)
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -35,7 +40,7 @@ from clozeline.pipeline.kernels.sampling import (
     offsets_of,
     rows_of,
 )
-from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
+from clozeline.pipeline.kernels.spans import cap_lengths, clip_to_documents, count_noise_before
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
 
@@ -65,6 +70,7 @@ class SpanCorruption(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=2)
+    choices = PossibleChoices("[2-3, 6]")
 
     @config_class
     class Options:
@@ -92,6 +98,10 @@ class SpanCorruption(Objective):
         of both texts."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input; added when batches are built, never stored."""
+        source_head: SourceHead = "none"
+        """Special token in front of the input, before the mode token."""
+        max_span_length: Annotated[int, Field(ge=1)] | None = None
+        """Tokens in the longest span; longer spans give tokens to the others. None: no limit."""
 
         def __post_init__(self) -> None:
             if not self.cross_documents and (
@@ -117,7 +127,7 @@ class SpanCorruption(Objective):
                 f"noise_density {options.noise_density} must be above 0 and below 1"
             )
 
-        self._mode = self.mode_id(options.mode)
+        self._front = front_tokens(self, options)
         self.layout = BatchLayout(
             "right",
             self.id_of(options.decoder_start),
@@ -180,12 +190,18 @@ class SpanCorruption(Objective):
     def count_spans(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the noise tokens and the spans in rows of `lengths` content tokens."""
         noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
-        return noise, span_count(noise, self._mean, lengths - noise + 1)
+        longest = self.options.max_span_length
+        if longest is None:
+            return noise, span_count(noise, self._mean, lengths - noise + 1)
+        # as many tokens as spans of this length hold, one in each gap
+        noise = np.minimum(noise, longest * (lengths + 1) // (longest + 1))
+        gaps = lengths - noise + 1
+        return noise, np.maximum(span_count(noise, self._mean, gaps), -(-noise // longest))
 
     def side_lengths(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the tokens of input and target, special tokens included, for content lengths."""
         noise, marks = self.count_spans(lengths)
-        inputs = lengths - noise + marks + 1 + (self._mode is not None)
+        inputs = lengths - noise + marks + 1 + len(self._front)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
@@ -232,7 +248,7 @@ class SpanCorruption(Objective):
                 (documents.values - tokens + before).astype(np.uint16), documents.offsets
             )
             columns = {
-                "document_starts": shift_starts(input_starts, int(self._mode is not None)),
+                "document_starts": shift_starts(input_starts, len(self._front)),
                 "target_document_starts": Ragged(
                     (tokens + before).astype(np.uint16), documents.offsets
                 ),
@@ -259,8 +275,16 @@ class SpanCorruption(Objective):
 
     def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its size."""
+        if self.chosen is not None:
+            chosen, chosen_sizes = self.chosen.token_spans(int(lengths[0]))
+            most = len(self._sentinels) - self.options.final_sentinel
+            if not chosen_sizes.all() or len(chosen) > most:
+                raise self.refuse_options(f"choose: expected 1 to {most} spans of a token or more")
+            return one_row(chosen), chosen_sizes
         noise, marks = self.count_spans(lengths)
         sizes = compose(keys, noise, marks)
+        if self.options.max_span_length is not None:
+            sizes = cap_lengths(sizes, self.options.max_span_length)
         gaps = choose_gaps(keys, lengths - noise, marks)
         return Ragged(
             gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets
@@ -276,16 +300,16 @@ class SpanCorruption(Objective):
     ) -> Ragged:
         rows = rows_of(starts)
         marks = starts.lengths
-        head = 0 if self._mode is None else 1
+        head = len(self._front)
         taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(lengths - taken + marks + 1 + head)
         # a sentinel moves left by the noise before its span, and right by the sentinels before it
         within_row = starts.values - exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)
         flat_positions = [within_row + offsets[rows] + head, offsets[1:] - 1]
         values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
-        if self._mode is not None:
-            flat_positions.append(offsets[:-1])
-            values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
+        for index, token in enumerate(self._front):
+            flat_positions.append(offsets[:-1] + index)
+            values.append(np.full(len(lengths), token, dtype=kept.dtype))
 
         return Ragged(
             insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets
@@ -328,7 +352,7 @@ class SpanCorruption(Objective):
                 raise ValueError(f"the {name} does not end with </s>")
 
         # split input and target at the sentinels, and interleave the pieces
-        content = inputs[0 if self._mode is None else 1 : -1]
+        content = inputs[len(self._front) : -1]
         marks = np.flatnonzero(np.isin(content, self._sentinels))
         expected = self._sentinels[: len(marks)]
         pieces = self._target_spans(targets[:-1], len(marks))

@@ -10,6 +10,7 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import MASK, WORD, PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -61,6 +62,7 @@ class TextInfilling(DenoisingPair):
     VERSION: ClassVar[int] = 2
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "noise_density"
+    choices = PossibleChoices("[before 2, 4-5]", (MASK, WORD))
     noise_features = (
         Feature(
             "span_starts", "uint16", UNDO, "content indices in the target where the spans start"
@@ -101,7 +103,11 @@ class TextInfilling(DenoisingPair):
         """Choose spans, and replace each with one mask."""
         ids = text.ids
         keys = random_keys.for_label(self.label)
-        begins, sizes, rows = self._choose_spans(keys, text)
+        if self.chosen is None:
+            begins, sizes, rows = self._choose_spans(keys, text)
+        else:
+            begins, sizes = self.chosen.token_spans(len(ids.values))
+            rows = np.zeros_like(begins)
         spans = np.bincount(rows, minlength=len(ids))
         offsets = offsets_of(spans)
 
@@ -109,14 +115,17 @@ class TextInfilling(DenoisingPair):
         kept = ids.values.compress(~span_mask(len(ids.values), begins, sizes))
         flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=ids.values.dtype), offsets)
-        masked = draw_replacements(
-            keys,
-            marks,
-            mask=self._mask,
-            replaceable=self.vocabulary.replaceable,
-            mask_ppm=1_000_000 - self._random_ppm,
-            random_ppm=self._random_ppm,
-        )
+        if self.chosen is None:
+            masked = draw_replacements(
+                keys,
+                marks,
+                mask=self._mask,
+                replaceable=self.vocabulary.replaceable,
+                mask_ppm=1_000_000 - self._random_ppm,
+                random_ppm=self._random_ppm,
+            )
+        else:
+            masked = self.chosen.replace_spans(self._mask)
 
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
         result = Ragged(

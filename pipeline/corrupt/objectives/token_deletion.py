@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -37,6 +38,7 @@ class TokenDeletion(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
+    choices = PossibleChoices("[2, 4-5]")
     noise_features = (
         Feature(
             "kept_positions", "uint16", UNDO, "content indices of the tokens that stay, ascending"
@@ -54,8 +56,12 @@ class TokenDeletion(DenoisingPair):
         """Choose the tokens to delete, and keep the others."""
         ids = text.ids
         lengths = text.ids.lengths
-        deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
-        chosen = choose(random_keys.for_label(self.label), lengths, deleted)
+        if self.chosen is None:
+            deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
+            chosen = choose(random_keys.for_label(self.label), lengths, deleted)
+        else:
+            chosen = one_row(self.chosen.some_tokens(len(ids.values)))
+            deleted = chosen.lengths
         begins = ids.offsets[:-1]
         stays = np.ones(int(lengths.sum()), dtype=np.bool_)
         stays[chosen.values + np.repeat(begins, deleted)] = False

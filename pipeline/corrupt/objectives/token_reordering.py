@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
     DenoisingPair,
     PairOptions,
@@ -37,6 +38,7 @@ class TokenReordering(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
+    choices = PossibleChoices("[3, 1, 2]")
     noise_features = (
         Feature("token_order", "uint16", UNDO, "index in the target of each input token"),
     )
@@ -53,9 +55,12 @@ class TokenReordering(DenoisingPair):
         ids = text.ids
         lengths = text.ids.lengths
         keys = random_keys.for_label(self.label)
-        order = permute_share(
-            keys, lengths, self._rate, lambda *row: swap_identities(permute(*row))
-        )
+        if self.chosen is None:
+            order = permute_share(
+                keys, lengths, self._rate, lambda *row: swap_identities(permute(*row))
+            )
+        else:
+            order = one_row(self.chosen.order(len(ids.values), "tokens").astype(np.uint16))
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 

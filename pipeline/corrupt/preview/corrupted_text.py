@@ -3,26 +3,34 @@
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-from rich.cells import cell_len
 from rich.text import Text
 
-from clozeline.columns import Role
+from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
+from clozeline.pipeline.corrupt.objectives._choice import ANSWER, Choice
+from clozeline.pipeline.corrupt.preview.aligned_lines import PREFIX_END, AlignedLines, align_blocks
+from clozeline.pipeline.corrupt.preview.chosen_tokens import (
+    ChoiceEntry,
+    chosen_words,
+    read_choice,
+)
 from clozeline.pipeline.corrupt.preview.view import (
     ConsoleView,
     Passage,
     TokenRenderer,
     fragment_as_labels,
     has_values,
+    label_roles,
     prefix_length,
     row_parts,
 )
@@ -34,25 +42,38 @@ from clozeline.pipeline.corrupt.preview.words import (
     sample_rows_of,
 )
 from clozeline.pipeline.group.groupings import build_grouping
-from clozeline.pipeline.registries import SENTENCES
-from clozeline.pipeline.rows import Example, Sample
+from clozeline.pipeline.registries import OBJECTIVES, SENTENCES
+from clozeline.pipeline.rows import Example, Sample, ShardRow
 from clozeline.pipeline.tokenize.import_published.stage import find_missing_roles
 from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
-from clozeline.terminal import pad_text
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """documents from which sentence pairs take a partner instead of the next sentence"""
+_COMPLETE_TEXT: Final = {
+    "grouping": "document",
+    "short_rate": 0.0,
+    "complete_sentences": True,
+}
+"""options with which the complete text is one row, without separators"""
 _MOST_VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
-_SAMPLE_TITLES: Final = {"ids": "text", "partner_ids": "other document", "target_ids": "other side"}
+_SAMPLE_TITLES: Final = {"ids": "text", "partner_ids": "partner", "target_ids": "other side"}
 _EXAMPLE_TITLES: Final = {
     "input_ids": "input",
     "input_ids_b": "second input",
     "target_ids": "target",
 }
+_SHOWN_BELOW_INPUT: Final = {
+    "prediction_order",
+    "prefix_length",
+    "segment_starts",
+    "sentence_label",
+    "target_start",
+}
+FOLLOWS: Final = "does B follow A"
 _LEARNED_BY_HEAD: Final = {
     "masked_lm": "hidden tokens",
     "lm": "the next token",
@@ -81,45 +102,122 @@ class CorruptedText:
 
     def __str__(self) -> str:
         """Return the texts, the input with its labels below, and the other features."""
-        # the labels are shown below the input, other features on lines of their name
-        lines = [*self._text_lines(), *self._aligned_lines()]
-        shown = {"input_ids", "label_positions", "label_ids"}
+        return "\n".join(line.plain for line in align_blocks(self.blocks()))
+
+    def blocks(self) -> list[AlignedLines]:
+        """Return the printed lines: the texts, the input with its labels below, the targets."""
+        shown = {"input_ids", "label_positions", "label_ids", *_SHOWN_BELOW_INPUT}
         if has_values(self.example, "target_start"):
             shown.add("target_ids")  # as labels
-        for feature in self.objective.features:
-            if feature.name not in shown:
-                values = self.example[feature.name].tolist()
-                text = " ".join(
-                    self.codec.words(values) if feature.dtype == "ids" else map(str, values)
-                )
-                lines.append((feature.name, text if values or feature.dtype == "ids" else "(none)"))
+        others = [
+            AlignedLines.of_words(
+                _EXAMPLE_TITLES.get(feature.name, feature.name), self._values(feature)
+            )
+            for feature in self.objective.features
+            if feature.name not in shown and feature.role.use != UNDO.use
+        ]
+        answers = [AlignedLines.of_words(f"{FOLLOWS}:", [self.follows])] if self.follows else []
+        return [*self._text_blocks(), self._input_block(), *others, *answers]
 
-        width = max(cell_len(title) for title, _ in lines) + 2
-        return "\n".join((pad_text(title, width) + text).rstrip() for title, text in lines)
+    def _values(self, feature: Feature) -> list[str]:
+        values = self.example[feature.name].tolist()
+        if feature.dtype == "ids":
+            return self.codec.words(values)
+        return list(map(str, values)) or ["(none)"]
 
-    def _text_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts of the sample, with `|` in front of each sentence after the first."""
+    def _text_blocks(self) -> Iterator[AlignedLines]:
+        """Yield the texts of the sample, with `|` in front of each sentence after the first.
+
+        Above them are the numbers by which a user chose tokens, unless they are those of a pair.
+        """
         starts = set(self.sample["sentence_starts"][1:].tolist())
+        is_numbered = self._is_numbered and not has_values(self.example, "segment_starts")
         for name, role in self._sample_roles.items():
             if role.use == "ids":
                 words = enumerate(self.codec.words(self.sample[name].tolist()))
-                marked = (
+                marked = [
                     f"| {word}" if name == "ids" and position in starts else word
                     for position, word in words
-                )
-                yield "text" if name == "ids" else name.removesuffix("_ids"), " ".join(marked)
+                ]
+                line = (_SAMPLE_TITLES.get(name, name), [(word, "") for word in marked])
+                numbers = [(str(number), "marker") for number in range(1, len(marked) + 1)]
+                yield AlignedLines((("number", numbers), line) if is_numbered else (line,))
 
-    def _aligned_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the input, and below it the labels; `__` marks a position without loss."""
+    @property
+    def _is_numbered(self) -> bool:
+        chosen = self.objective.chosen
+        return chosen is not None and chosen.names_tokens
+
+    def _input_block(self) -> AlignedLines:
+        """Return the input, and below it what is predicted and what the model is told.
+
+        `__` marks a position without loss, `|` the end of a prefix.
+        """
+        example = fragment_as_labels(self.example)
+        ids = example["input_ids"].tolist()
+        words = self.codec.words(ids)
+        prefix = prefix_length(example)
+        special = self.codec.vocabulary.special
+        roles = label_roles(self.codec.vocabulary, example)
+        styles = [
+            roles.get(
+                position, "prefix" if position < prefix else "special" if special[token] else ""
+            )
+            for position, token in enumerate(ids)
+        ]
+        lines = [("input", list(zip(words, styles, strict=True)))]
+        segments = self._segments()
+        if segments and self._is_numbered:
+            # [CLS] and both [SEP] have no number
+            second = list(segments.values()).index("B")
+            counts = [*range(1, second - 1), "", *range(second - 1, len(ids) - 2)]
+            numbers = [(str(number), "marker") for number in ["", *counts, ""]]
+            lines.insert(0, ("number", numbers))
+
+        # labels, answers and segments, each by position
         title, labels = self.labels()
-        inputs = self.codec.words(self.example["input_ids"].tolist())
-        pairs = [(word, labels.get(position, _NO_LOSS)) for position, word in enumerate(inputs)]
-        if not labels:
-            yield "input", " ".join(inputs)
-            return
-        widths = [max(map(cell_len, pair)) for pair in pairs]
-        for name, cells in zip(("input", title), zip(*pairs, strict=True), strict=True):
-            yield name, " ".join(map(pad_text, cells, widths))
+        below = {title: labels, "token is": self._replaced(example), "segment": segments}
+        for name, values in below.items():
+            if values:
+                cells = [
+                    (values.get(position, _NO_LOSS), roles.get(position, ""))
+                    for position in range(len(ids))
+                ]
+                lines.append((name, cells))
+        if prefix:
+            lines = [
+                (name, [*cells[:prefix], PREFIX_END, *cells[prefix:]]) for name, cells in lines
+            ]
+        return AlignedLines(tuple(lines))
+
+    def _replaced(self, example: ShardRow) -> dict[int, str]:
+        """Return for each position whether its token is the original; `?`: a generator replaces it.
+
+        Empty unless the model learns it.
+        """
+        if "token" not in self.objective.heads:
+            return {}
+        changed = {"masked": "?", "replaced": "replaced"}
+        roles = label_roles(self.codec.vocabulary, example)
+        return {
+            position: changed.get(roles.get(position, ""), "original")
+            for position in range(len(example["input_ids"]))
+        }
+
+    def _segments(self) -> dict[int, str]:
+        """Return the segment of each position, A or B; empty without segments."""
+        if not has_values(self.example, "segment_starts"):
+            return {}
+        second = int(self.example["segment_starts"][1])
+        length = len(self.example["input_ids"])
+        return {position: "B" if position >= second else "A" for position in range(length)}
+
+    @property
+    def follows(self) -> str:
+        """The answer to the question whether the second segment follows the first; or empty."""
+        if not has_values(self.example, "sentence_label"):
+            return ""
+        return "no" if self.example["sentence_label"][0] else "yes"
 
     def labels(self) -> tuple[str, dict[int, str]]:
         """Return a title for the labels, and each label by the position that predicts it.
@@ -165,13 +263,8 @@ class CorruptedText:
         roles = {feature.name: feature.role for feature in objective.features}
         sample = row_parts(pieces, self.sample, self._sample_roles, _SAMPLE_TITLES)
         example = row_parts(pieces, self.example, roles, _EXAMPLE_TITLES)
-        return ConsoleView(title, (*sample, *example, *self._sentence_answer()))
-
-    def _sentence_answer(self) -> Iterator[Passage]:
-        """Yield the answer to next sentence prediction and sentence order prediction."""
-        if has_values(self.example, "sentence_label"):
-            answer = "no" if self.example["sentence_label"][0] else "yes"
-            yield Passage("does B follow A?", Text(answer))
+        answer = [Passage(f"{FOLLOWS}?", Text(self.follows))] if self.follows else []
+        return ConsoleView(title, (*sample, *example, *answer))
 
     @property
     def _sample_roles(self) -> dict[str, Role]:
@@ -195,6 +288,7 @@ def corrupt_text(
     target: str = "",
     others: Sequence[str] = OTHERS,
     tokenizer: Path | str | None = None,
+    choose: Sequence[ChoiceEntry] = (),
     variant: int = 0,
     seed: int = 1,
 ) -> CorruptedText:
@@ -211,6 +305,8 @@ def corrupt_text(
             output folder of a pipeline. If a published tokenizer lacks special tokens that the
             objective needs, they are added. Default: the tokens are the words and punctuation of
             these texts.
+        choose: what to corrupt instead of a random choice, such as `[{4: "mask"}, {7: "hat"}]`,
+            `["2-3", 6]` or, for orders, `[2, 1]`. Tokens and sentences count from 1.
         variant: index of the corruption, 0 to 65,535; each one is another draw.
         seed: seed of all random choices.
 
@@ -238,6 +334,7 @@ def corrupt_text(
             f"corrupt_text: expected a variant from 0 to {_MOST_VARIANTS - 1:,}, got {variant}"
         )
 
+    entry = _of_complete_text(objective)
     texts = [_split_sentences(text, target)]
     texts += [_split_sentences(other, "") for other in others]
     codec: TextCodec
@@ -252,14 +349,61 @@ def corrupt_text(
             for document in texts
         ]
         codec = WordCodec(
-            part for document in texts for part in (*document.sentences, document.target)
+            part
+            for document in [*texts, PreviewText(tuple(chosen_words(choose)))]
+            for part in (*document.sentences, document.target)
         )
     else:
-        codec = TokenizerCodec(_load_or_import(fetch_folder(tokenizer, weights=False), objective))
+        codec = TokenizerCodec(_load_or_import(fetch_folder(tokenizer, weights=False), entry))
 
-    return corrupt_first_row(
-        build_objective(objective, codec.vocabulary), codec, texts, variant, seed
-    )
+    corruption = build_objective(entry, codec.vocabulary)
+    if choose:
+        corruption.chosen = read_choice(choose, corruption, codec)
+    if others and len(texts[0].sentences) == 1 and _takes_partner(corruption):
+        return _corrupt_one_sentence(corruption, codec, texts, variant, seed)
+    return corrupt_first_row(corruption, codec, texts, variant, seed)
+
+
+def _of_complete_text(entry: str | Mapping[str, object]) -> dict[str, object]:
+    """Return an objective that reads the text as one document, unless its options say otherwise."""
+    named: dict[str, object] = {"name": entry} if isinstance(entry, str) else dict(entry)
+    for key, value in _COMPLETE_TEXT.items():
+        with suppress(ConfigurationError):
+            OBJECTIVES.resolve(complete := {key: value, **named})
+            named = complete
+    return named
+
+
+def _takes_partner(objective: Objective) -> bool:
+    """Return whether it asks if a sentence follows, with partners from other documents."""
+    grouping = build_grouping(objective.grouping, objective.vocabulary)
+    has_partner = "partner_ids" in {column.name for column in grouping.columns}
+    return has_partner and objective.choices is not None and ANSWER in objective.choices.roles
+
+
+def _corrupt_one_sentence(
+    objective: Objective, codec: TextCodec, texts: Sequence[PreviewText], variant: int, seed: int
+) -> CorruptedText:
+    """Corrupt the only sentence of a text with a sentence of another document.
+
+    The window also needs a next sentence; with the answer "no" the pair does not show it.
+    """
+    assert objective.choices is not None
+    chosen = objective.chosen
+    if chosen is not None and chosen.follows:
+        raise ConfigurationError("choose: the text has one sentence, so that none can follow it")
+    spans = () if chosen is None else chosen.spans
+    objective.chosen = Choice(spans, follows=False, choices=objective.choices)
+    only = texts[0].sentences[0]
+    window = PreviewText((only, " " + " ".join(texts[1].sentences)))
+    found = corrupt_first_row(objective, codec, [window, *texts[1:]], variant, seed)
+    ids, _ = codec.document([only])
+    columns = {
+        **found.sample.columns,
+        "ids": found.sample["ids"][: len(ids)],
+        "sentence_starts": found.sample["sentence_starts"][:1],
+    }
+    return replace(found, sample=ShardRow(found.sample.fixed, columns))
 
 
 def _load_or_import(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:

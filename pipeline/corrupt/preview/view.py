@@ -26,7 +26,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.html_page import fragment, page
 from clozeline.terminal import Terminal
 
-_STYLES: Final = Theme(
+STYLES: Final = Theme(
     {
         "special": "dim",
         "marker": "dim cyan",
@@ -101,7 +101,7 @@ def print_view(view: ConsoleView, console: Console) -> None:
     """Print the title and the parts."""
     console.rule(_text(view.title))
 
-    with console.use_theme(_STYLES):
+    with console.use_theme(STYLES):
         for part in view.parts:
             if isinstance(part, Passage):
                 console.print(Text(f"\n{show_controls(part.title)}", "bold"))
@@ -303,25 +303,35 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
     ids = row["input_ids"]
     original = row["input_ids"].astype(np.int64)
     original[row["label_positions"]] = row["label_ids"]
-    roles = dict.fromkeys(range(prefix_length(row)), "prefix")
-    mask = renderer.vocabulary.specials.get("mask", -1)
+    changes = label_roles(renderer.vocabulary, row)
+    roles = dict.fromkeys(range(prefix_length(row)), "prefix") | changes
 
     # a line for each label
     lines = []
 
-    for position in row["label_positions"].tolist():
-        shown = int(ids[position])
-        label = int(original[position])
-        role = "masked" if shown == mask else "unchanged" if shown == label else "replaced"
-        roles[position] = role
-        cells = renderer.label(label, role), renderer.label(shown, role)
-        lines.append((str(position), *cells, role))
+    for position, role in changes.items():
+        label, shown = (renderer.label(int(each[position]), role) for each in (original, ids))
+        lines.append((str(position), label, shown, role))
 
     return [
         renderer.passage("input", ids, roles, signs),
         renderer.passage("original text", original, roles, signs),
         Sheet(f"labels ({len(lines)})", ("position", "original", "input", "change"), tuple(lines)),
     ]
+
+
+def label_roles(vocabulary: Vocabulary, row: ShardRow) -> dict[int, str]:
+    """Return what became of each label, by position: masked, replaced or unchanged."""
+    if "label_positions" not in row.columns:
+        return {}
+    mask = vocabulary.specials.get("mask", -1)
+    positions = row["label_positions"].tolist()
+    shown = row["input_ids"][positions].tolist()
+    labels = zip(positions, shown, row["label_ids"].tolist(), strict=True)
+    return {
+        position: "masked" if token == mask else "unchanged" if token == label else "replaced"
+        for position, token, label in labels
+    }
 
 
 def fragment_as_labels(row: ShardRow) -> ShardRow:

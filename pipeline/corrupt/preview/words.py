@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -65,6 +66,18 @@ class TokenizerCodec:
         starts = sentence_starts(text, [0, *visible], encoding.starts, encoding.ends)
         return encoding.ids.tolist(), starts.tolist()
 
+    def word_id(self, word: str) -> int:
+        """Return the id of a word, at the start of a text or after a space."""
+        found = [self.decoder.encode([text])[0].ids.tolist() for text in (f" {word}", word)]
+        ids = next((ids for ids in found if len(ids) == 1), None)
+        if ids is None:
+            pieces = " ".join(self.words(found[0]))
+            raise ConfigurationError(
+                f"choose: '{word}' is not one token of this tokenizer ({pieces}); choose a word "
+                "that is one"
+            )
+        return int(ids[0])
+
     def words(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as the tokenizer's model writes them: `Ġthe`, `▁the`."""
         return [self.decoder.piece(int(token)) for token in ids]
@@ -99,6 +112,12 @@ class WordCodec:
         )
 
         self.decoder = self
+
+    def word_id(self, word: str) -> int:
+        """Return the id of a word."""
+        if word not in self._ids:
+            raise ConfigurationError(f"choose: '{word}' is not one word; choose a single word")
+        return self._ids[word]
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text whose words and special tokens are separated by spaces."""

@@ -53,6 +53,8 @@ class SentencePairGrouping(Grouping):
         """Share of windows that are shorter; each length from 2 tokens on is equally likely."""
         partner: bool = True
         """Give each window a partner from another document."""
+        complete_sentences: bool = False
+        """End a partner at its last complete sentence, if it has one."""
 
     options: Options
 
@@ -145,6 +147,11 @@ class SentencePairGrouping(Grouping):
             np.searchsorted(flat_positions, begin) + np.where(choices > 0, drawn, 0)
         ]
         sizes = np.minimum(need, tokens.offsets[document + 1] - position)
+        if self.options.complete_sentences:
+            # the last sentence end in the partner; a sentence ends where the next one starts
+            ends = np.append(flat_positions, tokens.offsets[-1])
+            last = ends[np.searchsorted(ends, position + sizes, side="right") - 1]
+            sizes = np.where(last > position, last - position, sizes)
         values = segments(tokens.values, position, sizes).astype(
             self.vocabulary.id_dtype, copy=False
         )
