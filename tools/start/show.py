@@ -24,9 +24,10 @@ from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.aligned_lines import print_blocks
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
+from clozeline.pipeline.corrupt.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
 from clozeline.pipeline.corrupt.preview.view import view_page
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, align_rows
 from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
@@ -66,6 +67,8 @@ class ShowSettings:
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Another draw: 0, 1, 2, …"""
+    draws: Annotated[int, Field(ge=0, le=MOST_DRAWS)] = 0
+    """Corrupt the text this often, and print counts with the expected shares; 0: show one draw."""
     target: str = ""
     """Other side of the text, such as a translation, for objectives on pairs."""
     others: Names = field(default_factory=lambda: list(OTHERS))
@@ -111,6 +114,20 @@ def _objectives() -> Table:
     return table
 
 
+def _draw_rows(counts: Sequence[DrawCount]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of counts."""
+    rows: list[tuple[str, ...]] = [
+        ("", "count", "of", "share or mean", "expected", "standard error")
+    ]
+    for one in counts:
+        expected = "" if one.expected is None else f"{one.expected:.4f}"
+        error = "" if one.error is None else f"{one.error:.4f}"
+        rows.append(
+            (one.name, f"{one.count:,}", f"{one.total:,}", f"{one.share:.4f}", expected, error)
+        )
+    return rows
+
+
 def _show(settings: ShowSettings) -> None:
     if settings.objective is None:
         Terminal().print(_objectives())
@@ -124,6 +141,14 @@ def _show(settings: ShowSettings) -> None:
         from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
 
         publish_text(settings.picture, draw_attention(shown))
+
+    if settings.draws:
+        counts = count_draws(shown, settings.draws, settings.seed)
+        print("\n".join(align_rows(_draw_rows(counts), right=True)))
+        print(
+            "Shares of tokens and lengths of spans are those of long texts: short ones round them."
+        )
+        return
 
     print_blocks(shown.blocks(), Terminal())
     if settings.html is not None:
