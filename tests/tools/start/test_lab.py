@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from clozeline.tools.start.lab import all_labs, main, page_of, read_lab
+from clozeline.tools.start.lab import all_labs, files_of, main, page_of, read_lab
 from docs.generate.labs import run_lab
 
 PARTS = (
@@ -52,7 +52,7 @@ def test_an_exercise_has_all_parts(name):
     lab = read_lab(name)
     exercises = re.split(r"^(?=## )", page_of(lab), flags=re.MULTILINE)[1:]
 
-    assert 1 <= len(exercises) <= 8
+    assert 5 <= len(exercises) <= 8
 
     for number, exercise in enumerate(exercises, 1):
         assert exercise.startswith(f"## {number} ")
@@ -70,6 +70,16 @@ def test_an_exercise_has_all_parts(name):
     seconds = sum(map(int, re.findall(r"Time: (\d+) second", page_of(lab))))
 
     assert lab.minutes * 60 == pytest.approx(seconds, abs=30)
+
+
+@pytest.mark.parametrize("name", all_labs())
+def test_the_linked_words_are_in_the_glossary_that_is_written(name):
+    lab = read_lab(name)
+    words = set(re.findall(r"\]\(glossary\.md#([\w-]+)\)", page_of(lab)))
+    written = files_of(lab).get("glossary.md", b"").decode()
+    headings = re.findall(r"^## (.*)$", written, flags=re.MULTILINE)
+
+    assert words <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_all_labs_take_twenty_minutes():
