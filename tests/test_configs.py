@@ -9,6 +9,7 @@ import yaml
 from clozeline.configuration.config import flatten, load_config
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
+from clozeline.tools.experiments.multirun.published_scores import PublishedTable
 from clozeline.tools.experiments.multirun.study_plan import Study, load_study
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
@@ -53,6 +54,8 @@ def load(path, *more):
         load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])
         return load_config(Study, path, more)
 
+    if path.parent.name == "published":
+        return load_config(PublishedTable, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)
     if path.stem.startswith("pipeline") or path.parent.name == "tasks":

@@ -1,5 +1,7 @@
 """Compare runs of the trainer: `clozeline compare-runs RUN [RUN ...] [html=FILE] [--json]`.
 
+`published=glue` prints the score of a fine-tuned run beside published ones.
+
 Prints the last and best figures of each run and the configuration keys in which they differ. The
 page has curves over steps, tokens, seconds and FLOPs. Runs may still be training: whatever they
 have written so far is shown.
@@ -26,6 +28,11 @@ from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.experiments.multirun.published_scores import (
+    load_published,
+    published_rows,
+    read_own_scores,
+)
 from clozeline.tools.options import JsonSwitch
 from clozeline.train.logs.curves import (
     RecordedRun,
@@ -55,6 +62,9 @@ class CompareRunsOptions(JsonSwitch):
     """run directories of train/main.py"""
     html: UserPath | None = None
     """also write a page with the curves"""
+    published: str | None = None
+    """also print a table of published scores with the scores of these runs: electra, glue, roberta
+    or swag"""
 
 
 def figures_of(run: RecordedRun) -> dict[str, float]:
@@ -228,20 +238,31 @@ def _compare(options: CompareRunsOptions) -> None:
     heading = [["state", *states]]
     if any(run.task for run in runs):
         heading.append(["losses of", *(run.task for run in runs)])
-    sheets = [("Figures", [*heading, *rows])]
+    runs_head = ["", *names]
+    sheets = [("Figures", runs_head, [*heading, *rows])]
 
     if len(names) > 1:
         sheets.append(
             (
                 "Configuration: keys that differ",
+                runs_head,
                 [[key, *values] for key, values in keys.items()],
             )
         )
 
+    if options.published is not None:
+        published = load_published(options.published)
+        own = [
+            (name, read_own_scores(path, int(config.get("seed", 0))))
+            for name, path, config in zip(names, options.runs, configs, strict=True)
+        ]
+        title = f"{published.title}, {published.set}; {published.source}"
+        sheets.append((title, ["", *published.columns], published_rows(published, own)))
+
     if note := _note_tasks(runs):
         sys.stderr.write(message_text(f"note: {note}\n"))
     if options.html is not None:
-        parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
+        parts = [section(title, table(head, rows)) for title, head, rows in sheets if rows]
         title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
         publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
 
@@ -253,8 +274,8 @@ def _compare(options: CompareRunsOptions) -> None:
         return
 
     shown = (
-        Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows)))
-        for title, rows in sheets
+        Sheet(title, tuple(head), tuple(tuple(row) for row in _shorten(rows)))
+        for title, head, rows in sheets
     )
     print_view(
         ConsoleView(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal()
