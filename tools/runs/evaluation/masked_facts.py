@@ -62,7 +62,7 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
 def score(
     trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose"
 ) -> dict[str, Any]:
-    """Return how often a masked LM finds the word of a fact.
+    """Return how often a masked LM finds the word of a fact, where its training predicts a mask.
 
     At once, or among the top ten; means are over relations.
 
@@ -71,7 +71,8 @@ def score(
     word of each relation. To compare models with different vocabularies, give the words that all of
     them have.
     """
-    choose_score(ready_scores(trained.objectives), trained, "pll")
+    previous = trained.predicts_next
+    choose_score(ready_scores(trained.objectives), trained, "mntp" if previous else "pll")
     facts = read_facts(path, form)
     words = [fact.word for fact in facts] if candidates is None else read_list(candidates, form)
     cls, sep, mask = trained.masked_row_ids("suite=lama")
@@ -89,7 +90,8 @@ def score(
         [cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)
     ]
     choices = list(dict.fromkeys(tokens.values()))
-    positions = [1 + len(left) for left in ids[::2]]
+    # a model of masked next-token prediction answers at the position before the mask
+    positions = [1 + len(left) - previous for left in ids[::2]]
     # rank of the correct word among the candidates [N]
     scores = candidate_scores(trained.model, rows, positions, choices).numpy()
     correct = np.array([choices.index(tokens[fact.word]) for fact in asked], np.int64)

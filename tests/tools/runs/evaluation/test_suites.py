@@ -8,6 +8,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main as evaluate
+from clozeline.tools.runs.evaluation import masked_facts
 from clozeline.tools.runs.evaluation.last_word_prediction import last_word_lines, read_passages
 from clozeline.tools.runs.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
@@ -278,12 +279,12 @@ def line(text, word, relation=None):
     return json.dumps({"masked_sentence": text, "obj_label": word, **named}) + "\n"
 
 
-def rank(trained, before, after, word, words):
+def rank(trained, before, after, word, words, previous=0):
     """Candidates that are at least as probable as the word."""
     special = trained.tokenizer.vocabulary.specials
     left, right = (one.ids.tolist() for one in trained.tokenizer.encode([before, after]))
     ids = [special["cls"], *left, special["mask"], *right, special["sep"]]
-    scores = compute_row_scores(trained, ids, "masked_lm")[1 + len(left)]
+    scores = compute_row_scores(trained, ids, "masked_lm")[1 + len(left) - previous]
     tokens = [trained.tokenizer.encode([f"x {one}"])[0].ids.tolist()[-1] for one in words]
     own = scores[trained.tokenizer.encode([f"x {word}"])[0].ids.tolist()[-1]]
     return sum(bool(scores[token] >= own) for token in tokens)
@@ -335,6 +336,31 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     assert "13 of 14 facts" in printed
     assert "a share of 13 facts decides nothing" in printed
     assert "P@10" not in printed
+
+
+def test_a_model_that_predicts_the_next_position_answers_before_the_mask(
+    encoder, tmp_path, monkeypatch
+):
+    _, trained = encoder
+    monkeypatch.setattr(type(trained), "predicts_next", True)
+    monkeypatch.setattr(masked_facts, "choose_score", lambda *_: None)
+    words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
+    facts = [(f"it was {number}", words[number % 5], words[number % 4]) for number in range(12)]
+    text = "".join(line(f"{before} [MASK] {after}", word, "R") for before, after, word in facts)
+    (tmp_path / "facts.jsonl").write_text(text, encoding="utf-8")
+
+    found = masked_facts.score(trained, tmp_path / "facts.jsonl", None)
+
+    before_mask, at_mask = (
+        [
+            rank(trained, before, f" {after}", word, words[:4], place)
+            for before, after, word in facts
+        ]
+        for place in (1, 0)
+    )
+
+    assert before_mask != at_mask
+    assert found["p_at_1"] == pytest.approx(sum(at == 1 for at in before_mask) / 12)
 
 
 @pytest.mark.parametrize(
