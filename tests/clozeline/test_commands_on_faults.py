@@ -17,7 +17,7 @@ from clozeline.checksummed_json import verify_checksum
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS
 
 NAMES = sorted(COMMANDS)
-WITHOUT_INPUT = ("check", "demo", "doctor")
+WITHOUT_INPUT = ("check", "demo", "doctor", "lab")
 """Those read the network, the machine, or only what comes with Clozeline."""
 SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 """Those take seconds: they are started fewer times."""
