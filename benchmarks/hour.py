@@ -113,6 +113,7 @@ class Hour:
 
     def train_template(self, kind: str, steps: int, seed: int, run: Path) -> tuple[Seconds, int]:
         """Train by our template; return the seconds without the imports, and the tokens seen."""
+        shutil.rmtree(run, ignore_errors=True)
         words = ["--config", str(self.output / kind / "train.yaml"), f"output={run}"]
         words += [f"data.shards={self.sets[kind] / 'manifest.json'}", f"model.layers={LAYERS}"]
         words += [f"steps={steps}", f"seed={seed}", f"data.seed={seed}"]
@@ -122,30 +123,24 @@ class Hour:
         seen = read_steps(run)[-1]["tokens"]
         return {clock: whole[clock] - before[clock] for clock in whole}, seen
 
-    def train_peer(self, name: str, steps: int, seed: int, run: Path) -> tuple[Seconds, int]:
-        """Train another contender; return its seconds, and the tokens seen."""
+    def train_peer(self, name: str, steps: int, seed: int, run: Path) -> dict[str, Any]:
+        """Train another contender; return its seconds, those of a step, and the tokens seen."""
+        shutil.rmtree(run, ignore_errors=True)
         os.environ["OMP_NUM_THREADS"] = os.environ["OMP_THREAD_LIMIT"] = str(self.options.threads)
         data = self.output / "rows" / CONTENDERS[name]
         words = (name, data, run, "--steps", steps, "--seed", seed)
         print("\n$ python", PEER, *words, flush=True)
-        found = run_script(str(PEER), *words)
-        return found["seconds"], found["tokens"]
-
-    def train(self, name: str, steps: int, seed: int, run: Path) -> tuple[Seconds, int]:
-        """Train a contender anew; return seconds and tokens."""
-        shutil.rmtree(run, ignore_errors=True)
-        if name in TRAINERS:
-            return self.train_peer(name, steps, seed, run)
-        return self.train_template(CONTENDERS[name], steps, seed, run)
+        found: dict[str, Any] = run_script(str(PEER), *words)
+        return found
 
     def measure_speed(self, name: str) -> float:
         """Return the seconds of a step, with a step's share of evaluation and checkpoint."""
         run = self.output / "probes" / name
-        seconds, _ = self.train(name, PROBE, 0, run)
         clock = self.options.clock
         if name in TRAINERS:
-            return seconds[clock] / PROBE
+            return float(self.train_peer(name, PROBE, 0, run)["step"][clock])
         kind = CONTENDERS[name]
+        seconds, _ = self.train_template(kind, PROBE, 0, run)
         self.give_rows(kind, run)
         records = read_steps(run)
         spent = {
@@ -160,7 +155,11 @@ class Hour:
         run = self.output / "runs" / f"{name}-{seed}"
         budget = self.options.minutes * 60 * self._cores()
         steps = max(PROBE, int(budget / seconds_of_step))
-        seconds, tokens = self.train(name, steps, seed, run)
+        if name in TRAINERS:
+            found = self.train_peer(name, steps, seed, run)
+            seconds, tokens = found["whole"], found["tokens"]
+        else:
+            seconds, tokens = self.train_template(CONTENDERS[name], steps, seed, run)
         figures = {"steps": steps, "tokens": tokens, "load": system_load()}
         figures |= {f"{clock}_minutes": value / 60 for clock, value in seconds.items()}
         return figures | self.score(name, self.take_over(name, run))
