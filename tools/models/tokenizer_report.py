@@ -4,7 +4,8 @@ TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the 
 that writes documents, such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and
 per UTF-8 byte, the shares of unknown tokens and of the characters that they stand for, and the
 share of non-special ids that occur. Words are separated by white space; compare languages without
-it by bytes. Below it are the reasons for unknown text, and the ways out.
+it by bytes. Below it are the reasons for unknown text, and the ways out. `merges=20` also prints
+the first 20 merges of byte-pair encoding, with the count of each pair in the documents.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +22,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.tokenize.merge_steps import MergeStep, replay_merges
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
 
 _BATCH_TEXTS: Final = 256
 _HEADER: Final = (
@@ -47,6 +49,8 @@ class ReportOptions:
     """folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"""
     stage: Annotated[UserPath, Positional(1)]
     """folder of a stage that writes documents, such as OUTPUT/dedup"""
+    merges: Natural = 0
+    """Number of merges of byte-pair encoding to print, in the order in which they were learned."""
 
 
 @dataclass
@@ -133,9 +137,27 @@ def _build_tables(
     return sheets
 
 
+def _merge_table(steps: Iterable[MergeStep]) -> Sheet:
+    rows = tuple(
+        (
+            str(number),
+            f"{step.left} {step.right}",
+            f"{step.count:,}",
+            step.left + step.right,
+            step.word,
+        )
+        for number, step in enumerate(steps, 1)
+    )
+    return Sheet("merges", ("step", "pair", "count", "new piece", "first word with it"), rows)
+
+
 def _report(options: ReportOptions) -> None:
     tokenizer = load_tokenizer(options.tokenizer)
     sheets = _build_tables(tokenizer, *measure(tokenizer, _read_texts(options.stage)))
+    if options.merges:
+        texts = (text for _, text in _read_texts(options.stage))
+        steps = replay_merges(options.tokenizer, texts, options.merges)
+        sheets.append(_merge_table(steps))
     show_view(ConsoleView(f"{options.tokenizer}", sheets), None)
 
 

@@ -137,7 +137,7 @@ def learn_merges(
         changed = list(words_of[pair])
         for number in changed:
             add(number, -1)
-            corpus[number] = _merge(corpus[number], pair)
+            corpus[number] = merge_pair(corpus[number], pair)
             add(number, 1)
 
         new_pairs: set[tuple[str, str]] = set()
@@ -149,7 +149,7 @@ def learn_merges(
     return merges
 
 
-def _merge(word: list[str], pair: tuple[str, str]) -> list[str]:
+def merge_pair(word: list[str], pair: tuple[str, str]) -> list[str]:
     """Return the symbols of a word after merging a pair, from left to right."""
     merged: list[str] = []
     index = 0
