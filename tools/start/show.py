@@ -25,10 +25,10 @@ from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.aligned_lines import print_blocks
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
-from clozeline.pipeline.corrupt.preview.view import view_page
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal, align_rows
 from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
+from clozeline.tools.start.objective_page.page import objective_page
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
 _TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
@@ -51,7 +51,7 @@ class ShowSettings:
     text: Annotated[str | None, Positional(1)] = None
     """text to corrupt; default: 'The kitten is chasing the ball. It rolls away.'"""
     html: UserPath | None = None
-    """also write a web page"""
+    """also write a web page on which you type a text, choose an objective and click words"""
     picture: UserPath | None = None
     """also draw what each position reads, as SVG"""
     tokenizer: str | None = None
@@ -152,7 +152,8 @@ def _show(settings: ShowSettings) -> None:
 
     print_blocks(shown.blocks(), Terminal())
     if settings.html is not None:
-        publish_text(settings.html, view_page(shown.view()))
+        text = _TEXT if settings.text is None else settings.text
+        publish_text(settings.html, objective_page(shown, text))
         print(f"page: {settings.html}")
 
 

@@ -24,7 +24,7 @@ from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
-from clozeline.tools.shards.viewer.attention_picture import read_positions
+from clozeline.tools.shards.viewer.attention_picture import attention_grids
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.new import grouping_of
@@ -391,7 +391,7 @@ def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
 def test_the_page_says_the_same(tmp_path, capsys):
     file = tmp_path / "page.html"
     assert show_main(["span_corruption", "--html", str(file)]) == 0
-    texts = "".join(checked(file.read_text(encoding="utf-8")).texts)
+    texts = "".join(checked(file.read_text(encoding="utf-8"), scripts=3).texts)
     assert "<extra_0>" in texts
     assert capsys.readouterr().out.endswith(f"page: {file}\n")
 
@@ -409,7 +409,6 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
     [
         (["masked_lm", "grouping=document"], "111111 111111 111111 111111 111111 111111"),
         (["causal_lm", "grouping=document"], "10000 11000 11100 11110 11111"),
-        (["span_corruption", "noise_density=0.3", "variant=1"], "11111 11111 11111 11111 11111"),
         (
             ["masked_lm", "grouping=document", "attention=right_to_left"],
             "111111 011111 001111 000111 000011 000001",
@@ -423,8 +422,38 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
     ],
 )
 def test_a_picture_shows_what_each_position_reads(words, rows):
-    read = read_positions(shown_of(words[0], "It is raining.", *words[1:]))
-    assert ["".join(str(int(cell)) for cell in row) for row in read] == rows.split()
+    (grid,) = attention_grids(shown_of(words[0], "It is raining.", *words[1:]))
+    assert rows_of(grid) == rows.split()
+
+
+def rows_of(grid):
+    return ["".join(str(int(cell)) for cell in row) for row in grid.reads]
+
+
+def test_the_picture_of_an_encoder_decoder_has_three_grids(tmp_path):
+    """The decoder reads its earlier positions, and all of the encoder's; documents stay apart."""
+    words = ["input_length=64", "noise_density=0.5", "mean_noise_span_length=2"]
+    shown = shown_of("span_corruption", "It is raining.", *words)
+    source = shown.codec.words(shown.example["input_ids"].tolist())
+    target = shown.codec.words(shown.example["target_ids"].tolist())
+
+    encoder, decoder, cross = attention_grids(shown)
+
+    assert list(encoder.rows) == list(encoder.columns) == list(cross.columns) == source
+    assert (
+        list(decoder.rows) == list(decoder.columns) == list(cross.rows) == ["[PAD]", *target[:-1]]
+    )
+    assert rows_of(encoder) == ["1" * len(source)] * len(source)
+    assert rows_of(decoder) == [
+        "1" * n + "0" * (len(target) - n) for n in range(1, len(target) + 1)
+    ]
+    assert rows_of(cross) == ["1" * len(source)] * len(target)
+
+    picture = tmp_path / "t5.svg"
+    assert show_main(["span_corruption", "It is raining.", *words, f"picture={picture}"]) == 0
+    assert picture.read_text().count("<rect") == sum(
+        grid.reads.numel() for grid in (encoder, decoder, cross)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""A page on which words are clicked, and an objective shows what it makes of them."""
