@@ -19,7 +19,7 @@ class MergeStep(NamedTuple):
 
     left: str
     right: str
-    count: int
+    occurrences: int
     word: str
 
 

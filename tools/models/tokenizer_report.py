@@ -142,7 +142,7 @@ def _merge_table(steps: Iterable[MergeStep]) -> Sheet:
         (
             str(number),
             f"{step.left} {step.right}",
-            f"{step.count:,}",
+            f"{step.occurrences:,}",
             step.left + step.right,
             step.word,
         )

@@ -63,7 +63,7 @@ def test_each_merge_is_of_a_most_frequent_pair(trained, size, tmp_path):
     assert len(steps) == 12
     for step in steps:
         counts = pair_counts(words)
-        assert step.count == counts[step.left, step.right] == max(counts.values())
+        assert step.occurrences == counts[step.left, step.right] == max(counts.values())
         joined = []
         for symbols, times in words:
             text = "\t".join(symbols)
