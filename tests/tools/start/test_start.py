@@ -382,7 +382,7 @@ def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
         page = tmp_path / f"{name}.html"
         words = ["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]
         assert show_main([*words, f"html={page}"]) == 0
-        shown = "".join(checked(page.read_text(encoding="utf-8")).texts)
+        shown = "".join(checked(page.read_text(encoding="utf-8"), scripts=3).texts)
 
         assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
         assert "sat on the" in plain_text(shown)

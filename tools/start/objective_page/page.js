@@ -162,14 +162,14 @@ function equalsCommand() {
 
 function start() {
   at("objective").append(...Object.keys(data.objectives).map((name) => element("option", name)));
-  at("objective").value = data.name in data.objectives ? data.name : "masked_lm";
+  at("objective").value = data.name;
   at("text").value = data.text;
   at("partner").value = data.partner;
   at("word").value = "hat";
   readTexts();
   const changed = () => { readTexts(); suggestChoice(); show(); };
-  if (!(data.name in data.objectives)) suggestChoice();
-  at("differs").hidden = data.name in data.objectives && equalsCommand();
+  if (choice === null) suggestChoice();
+  at("differs").hidden = equalsCommand();
   for (const id of ["objective", "text", "partner"]) at(id).oninput = changed;
   at("other").onchange = () => { choice = { ...choice, marks: {}, other: at("other").checked }; show(); };
   show();

@@ -12,10 +12,10 @@ import numpy as np
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview import CorruptedText
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
-from clozeline.pipeline.corrupt.preview.view import has_values, prefix_length
+from clozeline.pipeline.corrupt.preview.view import has_values, prefix_length, view_html
 from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.text.sentences._language_rules import find_rules
-from clozeline.report.html_page import lead, listing, page, section
+from clozeline.report.html_page import lead, page, section
 
 _FOLDER: Final = Path(__file__).parent
 _MASK: Final = "[MASK]"
@@ -144,26 +144,27 @@ def objective_page(shown: CorruptedText, text: str) -> str:
         name: build_objective({"name": name, **options}, codec.vocabulary)
         for name, options in OPTIONS.items()
     }
+    # the example of the command, if the page has its objective and its words
     name = shown.objective.name
+    choice = None
+    example: dict[str, list[str]] = {}
+    partner = OTHERS[0]
     if name in OPTIONS and isinstance(shown.codec, WordCodec):
         objectives[name] = shown.objective
+        choice = asdict(choice_of(shown))
+        if not has_values(shown.example, "attention"):
+            example = {"input": _words(shown, "input_ids"), "target": _words(shown, "target_ids")}
+        if has_values(shown.sample, "partner_ids"):
+            partner = " ".join(_words(shown, "partner_ids"))
 
-    def words(column: str) -> list[str]:
-        ids = shown.example.columns.get(column, np.zeros(0, np.int64))
-        return shown.codec.words(ids.tolist())
-
-    partner = shown.sample.columns.get("partner_ids", np.zeros(0, np.int64)).tolist()
-    reads_all = not has_values(shown.example, "attention")
     data = {
         "objectives": {name: _setup(each, codec) for name, each in objectives.items()},
         "abbreviations": sorted(find_rules("en").never),
-        "name": name,
+        "name": name if name in OPTIONS else "masked_lm",
         "text": text,
-        "partner": " ".join(shown.codec.words(partner)) or OTHERS[0],
-        "choice": asdict(choice_of(shown) if name in OPTIONS else PageChoice()),
-        "example": {"input": words("input_ids"), "target": words("target_ids")}
-        if reads_all
-        else {},
+        "partner": partner,
+        "choice": choice,
+        "example": example,
     }
     # a `<` could end the script
     hidden = json.dumps(data).replace("<", "\\u003c")
@@ -176,12 +177,17 @@ def objective_page(shown: CorruptedText, text: str) -> str:
             _DIFFERS,
             section("Input and labels", f"<div id=rows></div><p class=muted>{_SUM}</p>"),
             section("What each position reads", "<div id=grids class=grid></div>"),
-            section("What the command printed", listing(str(shown))),
+            section("The example of the command", view_html(shown.view())),
             f"<script id=data type=application/json>{hidden}</script>",
             *(f"<script>{script}</script>" for script in scripts),
         ],
         _STYLE,
     )
+
+
+def _words(shown: CorruptedText, column: str) -> list[str]:
+    columns = {**shown.sample.columns, **shown.example.columns}
+    return shown.codec.words(columns.get(column, np.zeros(0, np.int64)).tolist())
 
 
 def _setup(objective: Objective, codec: WordCodec) -> dict[str, str | None]:
