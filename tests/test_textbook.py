@@ -59,7 +59,7 @@ def test_merges_and_pictures_are_those_of_the_page(folder):
 
     pictures = sorted((folder / "docs" / "pictures").iterdir())
 
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     assert all(
         picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes()
         for picture in pictures

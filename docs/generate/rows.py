@@ -208,7 +208,13 @@ def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: 
                 f"| {row.taught} | {code(row.run, len(row.run))} | {cell(row)} |" for row in rows
             ]
         else:
-            lines = ["| exercise | prints |", "|---|---|"]
+            number = topic.partition(":")[0].removeprefix("Lab ")
+            lines = [
+                f"`clozeline lab {number}` writes the commands. Run {dt.date.today()}.",
+                "",
+                "| exercise | prints |",
+                "|---|---|",
+            ]
             lines += [f"| {row.taught} | {cell(row)} |" for row in rows]
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
