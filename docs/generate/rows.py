@@ -209,14 +209,10 @@ def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: 
             ]
         else:
             number = topic.partition(":")[0].removeprefix("Lab ")
-            lines = [
-                f"`clozeline lab {number}` writes the commands. Run {dt.date.today()}.",
-                "",
-                "| exercise | prints |",
-                "|---|---|",
-            ]
+            lines = [f"`clozeline lab {number}` writes the commands.", ""]
+            lines += ["| exercise | prints |", "|---|---|"]
             lines += [f"| {row.taught} | {cell(row)} |" for row in rows]
-        parts += [f"## {topic}", "\n".join(lines)]
+        parts += [f"## {topic}", f"Run {dt.date.today()}.", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
 
