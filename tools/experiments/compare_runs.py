@@ -63,8 +63,7 @@ class CompareRunsOptions(JsonSwitch):
     html: UserPath | None = None
     """also write a page with the curves"""
     published: str | None = None
-    """also print a table of published scores with the scores of these runs: electra, glue, roberta
-    or swag"""
+    """also print a table of published scores with the scores of these runs, such as glue"""
 
 
 def figures_of(run: RecordedRun) -> dict[str, float]:

@@ -10,7 +10,11 @@ from pydantic import Field
 from clozeline import HOME
 from clozeline.configuration.config import config_class, load_config
 from clozeline.errors import ConfigurationError
-from clozeline.tools.experiments.multirun.finetuning_scores import ScoredRun, read_scored
+from clozeline.tools.experiments.multirun.finetuning_scores import (
+    ScoredRun,
+    read_scored,
+    scores_path,
+)
 
 _TABLES: Final = HOME / "configs" / "published"
 
@@ -57,7 +61,7 @@ def load_published(name: str) -> PublishedTable:
 
 def read_own_scores(run: Path, seed: int) -> ScoredRun | None:
     """Return the scores of a run of `clozeline finetune`; None: it has none."""
-    if not (run.parent / "scores").is_dir():
+    if not scores_path(run.parent, "dev", seed).is_file():
         return None
     scored = (each for each in read_scored(run.parent) if each.scores["seed"] == seed)
     return next(scored, None)
@@ -78,8 +82,9 @@ def published_rows(
     for name, run in own:
         row = [name]
         for column in table.columns.values():
-            is_scored = run is not None and run.scores["task"] == column.task
-            score = run.metrics.get(column.metric) if run is not None and is_scored else None
+            score = None
+            if run is not None and run.scores["task"] == column.task:
+                score = run.metrics.get(column.metric)
             row.append("-" if score is None else f"{100 * score:.1f}")
         rows.append(row)
     return rows
