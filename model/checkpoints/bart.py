@@ -101,7 +101,8 @@ class BartKeys(KeyMap):
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return a head with a bias if the file has a bias that is not 0, which is rare."""
-            biased = _LOGITS_BIAS in tensors and bool(tensors[_LOGITS_BIAS].any())
+            bias = tensors.get(_LOGITS_BIAS)
+            biased = bias is not None and (bias.is_meta or bool(bias.any()))
             return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
         def write_extra(self, config: ModelConfig) -> Values:

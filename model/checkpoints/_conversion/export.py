@@ -116,18 +116,19 @@ def export_checkpoint(
             if name.startswith(parts) and name not in training_only
         }
 
-        exported = export_tensors(key_map, config, body) | _unread_tensors(
-            checkpoint, key_map, body_alone=True
-        )
+        learned = export_tensors(key_map, config, body)
+        unlearned = _unread_tensors(checkpoint, key_map, body_alone=True)
         exported = {
-            name.removeprefix(key_map.tensors.base): tensor for name, tensor in exported.items()
+            name.removeprefix(key_map.tensors.base): tensor
+            for name, tensor in {**learned, **unlearned}.items()
         }
         class_name = loader = key_map.classes.body_class
     else:
         _, class_name, loader = _class_with_heads(key_map, config)
-        exported = _export_with_head(
+        learned = _export_with_head(
             checkpoint, key_map, tensors, {**config_json, "architectures": [class_name]}
         )
+        exported = learned | _tensors_of_class(checkpoint, key_map, learned)
 
     config_json = {
         "architectures": [class_name],
@@ -138,7 +139,7 @@ def export_checkpoint(
         ).removeprefix("torch."),
     }
     if published := json.loads(checkpoint.published.get(CONFIG, "{}")):
-        config_json = update_published(published, config_json, key_map, exported)
+        config_json = update_published(published, config_json, key_map, learned, exported)
     # a class whose pooler the model lacks would initialize it at random
     lacks_pooler = (
         body_alone
@@ -200,13 +201,19 @@ def _export_with_head(
                 f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
 
-    # add tensors that the transformers class saves and our model does not have
-    exported |= {
-        name: exported[source].clone()
+    return exported
+
+
+def _tensors_of_class(
+    checkpoint: Checkpoint, key_map: KeyMap, learned: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return tensors that the transformers class saves and our model does not have."""
+    copies = {
+        name: learned[source].clone()
         for name, source in key_map.tensors.copies(checkpoint.config).items()
     }
-    exported |= key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
-    return exported | _unread_tensors(checkpoint, key_map, body_alone=False)
+    constants = key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+    return copies | constants | _unread_tensors(checkpoint, key_map, body_alone=False)
 
 
 def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
@@ -260,7 +267,8 @@ def update_published(
     published: Mapping[str, object],
     config_json: Mapping[str, object],
     key_map: KeyMap,
-    tensors: Mapping[str, Tensor],
+    learned: Mapping[str, Tensor],
+    names: Iterable[str],
 ) -> dict[str, object]:
     """Return the published config.json, updated with the keys that have changed since the import.
 
@@ -268,7 +276,8 @@ def update_published(
         published: content of config.json, as it was imported.
         config_json: config.json of an export that does not start from `published`.
         key_map: map of the exported model.
-        tensors: tensors of the exported model by transformers' names.
+        learned: parameters of the exported model by transformers' names.
+        names: of all its tensors.
     """
     if published.get("model_type") != key_map.model_type:
         return dict(config_json)
@@ -277,12 +286,12 @@ def update_published(
     # what an export of the unchanged model would have written
     ids = _token_ids(published)
     before = source.configuration.write(
-        source.configuration.read(published, tensors),
+        source.configuration.read(published, learned),
         source.configuration.vocab_size(published),
         ids,
     )
 
-    before |= source.configuration.keys_from_tensors(tensors)
+    before |= source.configuration.keys_from_tensors(names)
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
     before[dtype] = published.get(dtype, config_json["dtype"])
     now = {dtype if key == "dtype" else key: value for key, value in config_json.items()}
@@ -297,8 +306,8 @@ def update_published(
     }
 
     try:
-        is_equivalent = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
-            config_json, tensors
+        is_equivalent = key_map.configuration.read(merged, learned) == key_map.configuration.read(
+            config_json, learned
         )
     except ConfigurationError:
         is_equivalent = False

@@ -8,6 +8,7 @@ type's tables name. `type_options` has what else a config.json needs.
 import inspect
 import json
 import random
+import re
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from clozeline.model.checkpoints import KeyMap, export_checkpoint, load_map, read_checkpoint
 from clozeline.model.registries import MODEL_TYPES
 from tests.declarations import declared
-from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
+from tests.model.checkpoints.type_options import OPTIONS
 
 VOCABULARY = 37
 PLACES = 20
@@ -142,10 +143,7 @@ def filled(name, settings):
     """A model of a class of transformers, all of whose parameters are drawn."""
     theirs = getattr(transformers, name)(settings)
     draw = torch.Generator().manual_seed(3)
-    biased = theirs.config.model_type in HAS_LOGITS_BIAS
-    buffers = [
-        buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"
-    ]
+    buffers = [buffer for name, buffer in theirs.named_buffers() if name == "final_logits_bias"]
     # fixed waves stay
     learned = [parameter for parameter in theirs.parameters() if parameter.requires_grad]
     for parameter in learned + buffers:
@@ -171,6 +169,22 @@ def by_saved_names(key_map, found):
         )
 
     return {name_of(name): value for name, value in found.items()}
+
+
+def seeds_with_every_tensor(case, tried=12):
+    """Seeds whose models together have each tensor that a class saves for some configuration."""
+    found = {}
+    for seed in range(tried):
+        settings = transformers.CONFIG_MAPPING[type_of(case)](**options(case, seed))
+        with torch.device("meta"):
+            theirs = getattr(transformers, peer_of(case).name)(settings)
+        found[seed] = {re.sub(r"\d+", "0", name) for name in theirs.state_dict()}
+
+    missing = set().union(*found.values())
+    while missing:
+        seed = max(found, key=lambda seed: len(found[seed] & missing))
+        missing -= found[seed]
+        yield seed
 
 
 def saved(folder, case, seed=0, **changes):

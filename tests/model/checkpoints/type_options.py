@@ -10,8 +10,6 @@ PLAIN_ROTATION = {"rope_type": "default"}
 OPT_NORMS = ({}, {"do_layer_norm_before": False}, {"_remove_final_layer_norm": True})
 DEPENDS_ON_PADDING = ("bart", "mbart", "marian", "pegasus", "mobilebert")
 """Types whose class numbers padded positions too, or reads the padding next to a token."""
-HAS_LOGITS_BIAS = ("marian", "pegasus")
-"""Types whose published files add a bias to the scores, a buffer of the class."""
 
 
 def odd_llama(draw):

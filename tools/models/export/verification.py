@@ -108,8 +108,6 @@ def logits_of(checkpoint: Checkpoint) -> Logits:
         }
         if checkpoint.config.architecture == "encoder_decoder":
             tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
-        if checkpoint.config.languages:
-            tensors["languages"] = torch.zeros_like(ids)
         return [scores for _, scores in sorted(model.logits(tensors).items())]
 
     return logits
@@ -146,6 +144,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
                 folder,
                 local_files_only=True,
                 trust_remote_code=False,
+                dtype=torch.float32,  # some classes cannot compute in half precision
                 output_loading_info=True,
                 **export.loader_options,
             )
@@ -200,12 +199,11 @@ def _ids_for(export: Export) -> Tensor:
 def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float | None:
     """Return the largest difference between our and their scores, as a share of our largest score.
 
-    None where scores are not compared: exports without a head, with integer or half-precision
-    weights, or for multiple choice (each choice needs its own row) are only loaded.
+    None where scores are not compared: exports without a head, with integer weights, or for
+    multiple choice (each choice needs its own row) are only loaded.
     """
-    is_plain = export.config["dtype" if "dtype" in export.config else "torch_dtype"] == "float32"
     choices = "multiple_choice" in export.model.config.targets.values()
-    if not theirs or choices or not is_plain or "quantization_config" in export.config:
+    if not theirs or choices or "quantization_config" in export.config:
         return None
     with torch.no_grad():
         ours = logits_of(export.model)(ids)
