@@ -6,6 +6,9 @@ runs the commands below in FOLDER, and copies what they wrote to `tests/data/for
 values that the readers of today find in it (`tests/golden_readers.py`). Every later version must
 find the same values: `tests/test_golden_files.py`.
 
+What the commands write holds the absolute path of FOLDER. The golden files hold a placeholder, so
+that they can be read in any folder: `relocate` replaces the one by the other.
+
 The files of a version are made again only before its release. Afterwards they never change: a later
 version gets a folder of its own, next to the old ones.
 """
@@ -23,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.__main__ import main as call_command
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers import list_trainable, save_tokenizer
@@ -33,6 +37,8 @@ from tests.train.runs import start
 
 ROOT: Final = Path(__file__).parents[1]
 DATA: Final = ROOT / "tests" / "data"
+PLACEHOLDER: Final = "/GOLDEN_FILES"
+"""Stands in stored files for the absolute path of the folder that they are in."""
 DOCUMENTS: Final = 12
 NOUNS: Final = (("cat", "Katze"), ("duck", "Ente"), ("cow", "Kuh"), ("wasp", "Wespe"))
 VERBS: Final = (("sleeps", "schläft"), ("waits", "wartet"), ("sings", "singt"))
@@ -297,19 +303,34 @@ def require_unreleased(released: str) -> None:
         )
 
 
+def relocate(folder: Path, old: str, new: str) -> None:
+    """Replace a path in all JSON and YAML files of a folder, and add their checksums again."""
+    for path in (*folder.rglob("*.json"), *folder.rglob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        if old not in text:
+            continue
+        text = text.replace(old, new)
+        if path.suffix == ".json":
+            content = json.loads(text)
+            del content["checksum"]
+            text = json.dumps(add_checksum(content), indent=1, sort_keys=True) + "\n"
+        path.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="a new folder; the files hold its absolute path")
+    parser.add_argument("folder", type=Path, help="a new folder")
     folder = parser.parse_args().folder.resolve()
 
     minor = ".".join(version("clozeline").split(".")[:2])
     require_unreleased(minor)
     Maker(folder).make_all()
     found = read_all(folder)
-    (folder / EXPECTED).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     target = DATA / f"format_{minor}"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target)
+    relocate(target, str(folder), PLACEHOLDER)
+    (target / EXPECTED).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 
 from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
-from tests.golden_files import DATA
+from tests.golden_files import DATA, PLACEHOLDER, relocate
 from tests.golden_readers import EXPECTED, READERS, read_checkpoints, read_sets, run_again
 
 FOLDERS = sorted(DATA.glob("format_*"))
@@ -23,7 +23,16 @@ TOLERANCE = {"rel": 2e-3, "abs": 2e-4}
 """Losses and scores of small models on other processors; their scale is 1 to 6."""
 CHANGED_STAGES = {"format_0.1": set()}
 """version → stages whose algorithms have changed since: a recipe makes their units again"""
-versions = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+versions = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def folder(request, tmp_path_factory):
+    """A copy of the files of a version, which hold its path; no test changes it."""
+    copy = tmp_path_factory.mktemp("golden") / request.param.name
+    shutil.copytree(request.param, copy)
+    relocate(copy, PLACEHOLDER, str(copy))
+    return copy
 
 
 def differences(expected, found, where=""):
