@@ -9,9 +9,12 @@ from hypothesis import settings
 
 from clozeline.configuration import redaction
 from clozeline.process import SAFE_PATH
+from tests.allowed_files import refuse_other_files
 from tests.built_once import built_once
 from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
+
+refuse_other_files()
 
 # Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other
 # tests wait for.

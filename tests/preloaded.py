@@ -13,7 +13,9 @@ import torch
 
 from clozeline.train.distributed.process_group import load_deepspeed
 from clozeline.train.logs.cost_estimate import operations_per_second
+from tests.allowed_files import refuse_other_files
 
+refuse_other_files()
 for name in (
     "pytest",
     "torch._dynamo",
