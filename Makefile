@@ -62,12 +62,13 @@ test-lowest test-newest: test-%: $(VENV)/%/.installed
 	PATH="$(CURDIR)/$(VENV)/$*/bin:$$PATH" python -m tests.try_one --fast
 	PATH="$(CURDIR)/$(VENV)/$*/bin:$$PATH" python -m pytest tests/test_end_to_end.py tests/pipeline/tables
 
-check: $(STAMP)  ## lint, format, types, import contracts, messages of commits
+check: $(STAMP)  ## lint, format, types, import contracts, messages of commits, weight of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.history
+	$(BIN)/python -m tests.weight
 
 fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff check --fix .

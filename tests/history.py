@@ -3,8 +3,9 @@
     python -m tests.history    # the commits since the one that added this file
 
 A subject has at most 72 characters, begins with a verb in the imperative ("Add", not "Added"), and
-ends without a period. A blank line and at least one sentence on the reason follow it. Merges are
-not checked. Of a shallow clone, the commits that are there are checked.
+ends without a period. A blank line and at least one sentence on the reason follow it. Where a
+commit raises a figure of `tests/weight.json`, its body says how many tokens buy what. Merges are not
+checked. Of a shallow clone, the commits that are there are checked.
 """
 
 import re
@@ -23,6 +24,9 @@ NO_IMPERATIVE: Final = re.compile(
     r"[A-Za-z-]+(?:ed|ing|[^su]s)\b"
 )
 """First words such as Added, Adding and Adds; but not Embed and Bring."""
+
+WEIGHT: Final = "tests/weight.json"
+CHANGED_FIGURE: Final = re.compile(r'^([-+]) "(\w+)": (\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,30 @@ def list_commits() -> list[Commit]:
     return [Commit(name, message) for name, _, message in entries if name]
 
 
+def list_heavier() -> set[str]:
+    """Return the hashes of the commits that raise a figure of the weight of the code."""
+    log = read_git(ROOT, "log", "--no-merges", "--format=%x00%H", "-p", "-U0", "--", WEIGHT)
+    heavier = set()
+    for entry in log.split("\0")[1:]:
+        figures: dict[str, int] = {}
+        for sign, folder, figure in CHANGED_FIGURE.findall(entry):
+            change = int(figure) if sign == "+" else -int(figure)
+            figures[folder] = figures.get(folder, 0) + change
+        if "new file mode" not in entry and any(change > 0 for change in figures.values()):
+            heavier.add(entry.split()[0])
+    return heavier
+
+
 def main() -> int:
     """Print each mistake with the commit that has it; return 1 if there is one."""
     failed = False
+    heavier = list_heavier()
 
     for commit in list_commits():
-        for mistake in find_mistakes(commit.message):
+        mistakes = [*find_mistakes(commit.message)]
+        if commit.hash in heavier and "tokens" not in commit.message.partition("\n")[2]:
+            mistakes.append(f"it raises {WEIGHT}, expected a body that says what the tokens buy")
+        for mistake in mistakes:
             subject = commit.message.splitlines()[0]
             print(f'commit {commit.hash[:9]} "{subject}": {mistake}', file=sys.stderr)
             failed = True

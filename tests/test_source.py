@@ -1,14 +1,12 @@
-"""Rules of the source: small files, and names that shadow nothing; and acts forbidden to the code.
+"""Rules of the source: names that shadow nothing, and acts forbidden to the code.
 
 Those are: unpickle, evaluate, open the network by itself. import-linter watches over the layers of
 packages.
 """
 
 import ast
-import io
 import re
 import sys
-import tokenize
 import tomllib
 from collections import Counter
 from importlib.metadata import packages_distributions
@@ -16,16 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.touched import read_git
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
-MOST_TOKENS = 3_600
-"""Tokens of code in a file: about 600 lines, which a reader takes in at once."""
-LAYOUT = frozenset(
-    {
-        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-        *(tokenize.ENCODING, tokenize.ENDMARKER),
-    }
-)
 NESTED_DECLARATIONS = frozenset({"Options", "Configuration", "Tensors"})
 """Classes inside of an algorithm's class, which declare the same thing of each."""
 FORBIDDEN_CALLS = frozenset(
@@ -86,6 +78,9 @@ LOCAL_HOSTS = re.compile(
     r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
 )
 """Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
+OF_A_MACHINE = re.compile(rb"/(?:srv|home|root|opt|mnt)/[^\s\"',)]*")
+EXAMPLES = (b"/home/ada", b"/home/somebody")
+"""Homes in tests of `~`."""
 
 
 def files(*folders):
@@ -100,26 +95,6 @@ def relative(path):
 def trees():
     """The syntax tree of each file of the packages; millions of objects, gone with the module."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files(*PACKAGES)}
-
-
-def count_tokens(text):
-    """Tokens of code: without comments, docstrings and layout."""
-    documented = set()
-
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                documented.update(range(node.lineno, node.end_lineno + 1))
-
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return sum(t.type not in LAYOUT and t.start[0] not in documented for t in tokens)
-
-
-def test_files_are_short():
-    paths = files(*PACKAGES, "tests", "benchmarks")
-    sizes = {relative(path): count_tokens(path.read_text(encoding="utf-8")) for path in paths}
-    long = {name: size for name, size in sizes.items() if size > MOST_TOKENS}
-    assert not long, f"over {MOST_TOKENS} tokens, split them by idea: {long}"
 
 
 def test_a_class_name_stands_once(trees):
@@ -306,3 +281,17 @@ def test_no_network_hosts(trees):
         ]
 
         assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path
+
+
+def test_no_tracked_file_holds_a_path_of_a_machine():
+    """Whoever has that folder sees the tests pass; nobody else does."""
+    names = read_git(ROOT, "ls-files").splitlines()
+    paths = [path for name in names if (path := ROOT / name).is_file()]
+    found = {
+        relative(path): match.group().decode()
+        for path in paths
+        for match in OF_A_MACHINE.finditer(path.read_bytes())
+        if not match.group().startswith(EXAMPLES)
+    }
+
+    assert not found
