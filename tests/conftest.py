@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,10 @@ from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
 
 refuse_other_files()
+
+# Before `datasets` is loaded, which keeps a cache in the home.
+_home = tempfile.TemporaryDirectory(prefix="clozeline-tests-")
+os.environ["HF_HOME"] = _home.name
 
 # Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other
 # tests wait for.
