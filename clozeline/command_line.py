@@ -9,9 +9,10 @@ is its help.
 
 import difflib
 import itertools
+import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -33,6 +34,8 @@ from clozeline.errors import ConfigurationError
 
 Options = TypeVar("Options")
 
+_NOTES: Final = "__metadata__"
+"""Attribute of an annotated type with its annotations."""
 _KEY: Final = re.compile(r"[A-Za-z_][\w.-]*=")
 """Start of a word that sets a key; `a b=c` and `x/y=z/` are texts and paths."""
 _HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
@@ -65,6 +68,14 @@ class Dashed:
     """Annotation of a field that the help shows as an option: `--config FILE`."""
 
     value: str
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Annotation of a path that a command writes: no other key may name what is there."""
+
+    also: str = "{0.name}"
+    """name of a file that is written next to it, as a format of its path"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,46 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
         language.require_all(data)
     options: Options = validate(schema, data, COMMAND_LINE)
+    _refuse_overwriting(language, options)
     return options
+
+
+def _refuse_overwriting(language: "_Language", options: Any) -> None:
+    """Refuse to write the file or folder of another key, in whatever spelling or by a link."""
+    values = {key: getattr(options, key, None) for key in language.fields}
+
+    for key, (kind, _) in language.fields.items():
+        notes = (note for each in (kind, *get_args(kind)) for note in getattr(each, _NOTES, ()))
+        writes = next((note for note in notes if isinstance(note, Writes)), None)
+        output = values[key]
+        if writes is None or output is None:
+            continue
+        written = (output, output.parent / writes.also.format(output))
+        for other, value in values.items():
+            for path in _paths(value) if other != key else ():
+                if any(_is_same(path, each) for each in written):
+                    raise ConfigurationError(
+                        f"{key}: {output} would overwrite what {other} names: choose another {key}"
+                    )
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yield the paths in a value of a key."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _paths(item)
+    elif hasattr(value, "__pydantic_fields__"):
+        yield from _paths(vars(value))
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to one file or folder."""
+    try:
+        return first.samefile(second)
+    except OSError:  # at least one does not exist
+        return os.path.realpath(first) == os.path.realpath(second)
 
 
 def wants_all_keys(words: Sequence[str]) -> bool:

@@ -1,6 +1,7 @@
 """The shell's view of every tool: wrong use, sets without rows, and settings."""
 
 import importlib
+import os
 import subprocess
 import sys
 from dataclasses import field
@@ -14,7 +15,8 @@ from clozeline.command_line import Positional, read_words
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import UserPath
+from clozeline.pipeline.tables import KeyedTexts
+from clozeline.tools.command import OutputPath, UserPath
 from clozeline.tools.runs.inference.generation import Settings
 from tests.shard_sets import toy_set
 
@@ -153,3 +155,70 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
         capsys.readouterr().err
         == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
     )
+
+
+@config_class
+class Copy:
+    """A command that writes files of others."""
+
+    input: UserPath | KeyedTexts | list[Path]
+    output: OutputPath
+    scores: OutputPath | None = None
+
+
+def test_no_output_is_a_file_that_a_key_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data/raw").mkdir(parents=True)
+    text = Path("data/raw/a.txt")
+    text.touch()
+    Path("link.txt").symlink_to(text)
+    os.link(text, "hard.txt")
+    Path("folder").symlink_to("data")
+    spellings = [str(text), "data/../data/raw/a.txt", str(text.resolve()), "folder/raw/a.txt"]
+    spellings += ["link.txt", "hard.txt"]
+    allowed = [["input=data/raw/a.txt", "output=data"], ["input=data", "output=data/b"]]
+
+    for output in spellings:
+        for given in (
+            "data/raw/a.txt",
+            "link.txt",
+            "[b.txt, data/raw/a.txt]",
+            "{path: hard.txt, text_key: a}",
+        ):
+            with pytest.raises(ConfigurationError, match="would overwrite what input names"):
+                read_words(Copy, [f"input={given}", f"output={output}"])
+    for words in (["output=data"], ["output=new", "scores=data/../new"]):
+        with pytest.raises(ConfigurationError, match="would overwrite"):
+            read_words(Copy, ["input=data", *words])
+    for words in allowed:
+        assert read_words(Copy, words).output.parts[0] == "data"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict RUN input=FILE output=FILE",
+        "pseudo-label RUN input=FILE output=FILE",
+        "pseudo-label RUN input=FILE.json output=FILE",
+        "prompt RUN template=t.yaml input=FILE output=FILE",
+        "prompt RUN template=t.yaml input=FILE predictions=FILE",
+        "prompt RUN template=FILE input=a.csv predictions=FILE",
+        "prompt RUN template=t.yaml input=a.csv answers=FILE predictions=FILE",
+        "evaluate RUN perplexity=FILE output=FILE",
+        "evaluate RUN perplexity=a.txt baseline=FILE output=FILE",
+        "evaluate RUN suite=pairs input=FILE output=FILE",
+        "fisher RUN data=FILE output=FILE",
+        "finetune RUN task=labels train=a.csv dev=FILE output=FILE",
+        "export-set FILE output=FILE format=hf",
+        "shard-stats FILE html=FILE",
+    ],
+)
+def test_a_command_keeps_the_files_that_it_reads(words, tmp_path, capsys):
+    for name in ("FILE", "FILE.json"):
+        (tmp_path / name).write_text("text\n")
+    name, *words = [word.replace("FILE", str(tmp_path / "FILE")) for word in words.split()]
+    words = [word.replace("RUN", str(tmp_path)) for word in words]
+
+    assert command_module(name).main(words) == 64
+    assert "would overwrite what" in capsys.readouterr().err
+    assert {each.read_text() for each in tmp_path.iterdir()} == {"text\n"}

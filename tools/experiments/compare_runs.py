@@ -27,7 +27,7 @@ from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.published_scores import (
     load_published,
     published_rows,
@@ -60,7 +60,7 @@ class CompareRunsOptions(JsonSwitch):
 
     runs: Annotated[list[UserPath], Field(min_length=1), Positional(0, "RUN")]
     """run directories of train/main.py"""
-    html: UserPath | None = None
+    html: OutputPath | None = None
     """also write a page with the curves"""
     published: str | None = None
     """also print a table of published scores with the scores of these runs, such as glue"""

@@ -35,7 +35,14 @@ from clozeline.files import publish_json
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.tools.command import ModelPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import (
+    ModelPath,
+    OutputPath,
+    Positive,
+    UserPath,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.finetuning_plan import (
     FinetuningPlan,
@@ -70,7 +77,7 @@ class FinetuneOptions:
     """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
     train: Path
     """file with the training rows"""
-    output: Path
+    output: OutputPath
     """folder for all sets, runs and scores"""
     dev: Path | None = None
     """file with the rows to score; null: a share of `train`, by tasks.split_off='{dev: 0.2}'"""

@@ -22,7 +22,14 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.tables import read_list
-from clozeline.tools.command import ModelPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import (
+    ModelPath,
+    OutputPath,
+    Positive,
+    UserPath,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
@@ -48,7 +55,7 @@ class SelfTrainOptions:
     names of the task's text columns is a header"""
     dev: UserPath
     """file with the rows whose score decides when to stop"""
-    output: UserPath
+    output: OutputPath
     """folder for all rounds"""
     rounds: Positive = 5
     """most rounds after the first training"""

@@ -34,7 +34,7 @@ from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     matrix_lines,
@@ -74,7 +74,7 @@ class StudyOptions:
 
     study: Annotated[UserPath, Positional(0)]
     """folder of a study, such as configs/studies/hybrid, or another file in it, such as gpu.yaml"""
-    output: UserPath
+    output: OutputPath
     """folder of sets, runs and scores"""
     input: str | None = None
     """texts, as the pipeline takes them; default: the demo's pages"""

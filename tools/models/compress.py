@@ -31,7 +31,14 @@ from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.registries import METHODS
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import ModelPath, Natural, UserPath, run_as_script, run_tool
+from clozeline.tools.command import (
+    ModelPath,
+    Natural,
+    OutputPath,
+    UserPath,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import (
     MeasureOptions,
@@ -68,7 +75,7 @@ class CompressOptions(MeasureOptions):
     method: Annotated[str, IsName()]
     """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic,
     int4"""
-    output: UserPath
+    output: OutputPath
     """new folder"""
     data: UserPath | None = None
     """shard set of the calibration rows; default: the run's first training set"""

@@ -18,7 +18,7 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.adapters import Adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, export_adapter, fit_to_class
 from clozeline.model.registries import HEADS
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty, write_tensors
 from clozeline.tools.options import CheckpointChoice
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -52,7 +52,7 @@ class ExportAdapterOptions(CheckpointChoice):
 
     run: Annotated[ModelPath, Positional(0)]
     """run that trained an adapter, or folder of an imported adapter"""
-    output: Annotated[UserPath, Positional(1, "DIR")]
+    output: Annotated[OutputPath, Positional(1, "DIR")]
     """new folder"""
     base: str = ""
     """folder or name of the base model, written to adapter_config.json"""

@@ -19,7 +19,7 @@ from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
-from clozeline.tools.command import ByteCount, ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.models.export.verification import compare_training_rows, load_and_compare
 from clozeline.tools.models.export.writing import new_folder, write_model
@@ -43,7 +43,7 @@ class ExportModelOptions(CheckpointChoice):
 
     source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
     """training run, or folder with a model"""
-    output: Annotated[UserPath, Positional(1, "DIR_OUT")]
+    output: Annotated[OutputPath, Positional(1, "DIR_OUT")]
     """new folder"""
     parts: Literal["all", "encoder"] = "all"
     """encoder: the model without heads"""

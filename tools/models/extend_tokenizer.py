@@ -32,7 +32,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenize
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 from clozeline.repair import cannot_write
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 
 _SHOWN_PIECES = 12
 """Number of new pieces that the report shows."""
@@ -47,7 +47,7 @@ class ExtendOptions:
     input: UserPath
     """file or folder of texts: the field `text` of tables and lines of JSON, a file of text as one
     text"""
-    output: UserPath
+    output: OutputPath
     """folder for the tokenizer; it is new"""
     normalize: NormalForm = "prose"
     """stored form of the texts, as `clean.normalize`; none reads them as they are"""

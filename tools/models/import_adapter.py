@@ -16,7 +16,7 @@ from typing import Annotated
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.files import publish
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 
 
 @config_class
@@ -27,7 +27,7 @@ class ImportAdapterOptions:
     """folder that peft saved"""
     base: Annotated[ModelPath, Positional(1)]
     """model that the adapter was trained on"""
-    output: Annotated[UserPath, Positional(2)]
+    output: Annotated[OutputPath, Positional(2)]
     """new folder"""
     type: str | None = None
     """model type of transformers; default: that of the base"""

@@ -17,7 +17,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
-from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 
 _TOKENIZER_FILES: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 """Files of which a published tokenizer has at least one."""
@@ -29,7 +29,7 @@ class ImportOptions:
 
     source: Annotated[ModelPath, Positional(0, "DIR_IN")]
     """folder with config.json and weights, or hf://org/name"""
-    output: Annotated[UserPath, Positional(1, "DIR_OUT")]
+    output: Annotated[OutputPath, Positional(1, "DIR_OUT")]
     """new folder"""
     no_tokenizer: bool = False
     """import the model alone"""

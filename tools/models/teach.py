@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import RunArgument
 
 _PLAN_FILE = "tmp/plan.json"
@@ -45,7 +45,7 @@ class TeachOptions:
     """The set, the form of the scores, and the output."""
 
     data: TaughtSet
-    output: UserPath
+    output: OutputPath
     """folder of the column set"""
     k: Positive = 16
     """top: the most likely classes, kept for each label; an entire vocabulary is stored in fp32.

@@ -33,7 +33,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import Positive, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
@@ -52,7 +52,7 @@ Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
 class Scored(CheckpointChoice, JsonSwitch):
     """The checkpoint to score, and where its scores go."""
 
-    output: Path | None = None
+    output: OutputPath | None = None
     """file for the JSON"""
     local_rank: Annotated[int | None, Hidden()] = None
     """set by a launcher"""
@@ -66,7 +66,7 @@ class EvaluateOptions(Scored):
     """folder of the split next to the training set: dev, test, dev_matched"""
     task: Path | None = None
     """folder of the task's sets; default: that of the run's training set"""
-    predictions: Path | None = None
+    predictions: OutputPath | None = None
     """file for the predictions, as JSON lines: each with its texts, the gold answer and the
     error"""
     errors: bool = False

@@ -19,7 +19,7 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tables import find_text_files, read_named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.inference.feature_files import (
     MANIFEST,
@@ -37,7 +37,7 @@ class ExtractOptions(CheckpointChoice, RunArgument):
 
     input: UserPath
     """file or folder of texts"""
-    output: UserPath
+    output: OutputPath
     """folder for features.arrow and features.json; it must not hold features yet"""
     layer: int | str = "last"
     """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum;

@@ -17,7 +17,7 @@ from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -27,7 +27,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 class FisherOptions(CheckpointChoice, RunArgument):
     """Examples to use, and the file to write."""
 
-    output: UserPath
+    output: OutputPath
     """file to write"""
     data: UserPath | SetPaths = SetPaths()
     """shard set of examples; default: the run's first training set, which may have moved to

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from clozeline.command_line import Writes
 from clozeline.configuration.config import Names, config_class, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
@@ -55,7 +56,7 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     input: UserPath
     """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
     text (.txt)"""
-    output: UserPath
+    output: Annotated[UserPath, Writes("{0.stem}.na_prob.json")]
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)
     """column of the text, several are joined by a space; empty: that of the training task. The same

@@ -19,7 +19,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
+from clozeline.tools.command import Natural, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
@@ -70,9 +70,9 @@ class PromptOptions(CheckpointChoice, JsonSwitch, RunArgument):
     """maximum positions per batch; affects only the speed"""
     seed: Natural = 0
     """seed of the demonstrations"""
-    output: Path | None = None
+    output: OutputPath | None = None
     """file for the JSON"""
-    predictions: Path | None = None
+    predictions: OutputPath | None = None
     """file for one JSON line per row: its prediction, scores and demonstrations"""
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from clozeline.command_line import Writes
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
@@ -53,7 +54,7 @@ class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
     input: UserPath
     """table with the task's text columns, or .txt with one text per line, or the two of a pair
     separated by a tab"""
-    output: UserPath
+    output: Annotated[UserPath, Writes("{0.name}.json")]
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""

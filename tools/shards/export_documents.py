@@ -24,7 +24,7 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_target
 
 _ZSTD_LEVEL: Final = 3
@@ -37,7 +37,7 @@ class ExportDocumentsOptions:
 
     stage: Annotated[UserPath, Positional(0)]
     """folder of a stage, or its `documents`"""
-    output: UserPath
+    output: OutputPath
     """new folder, or the URL of one in a store, such as `s3://bucket/export`"""
     format: Literal["jsonl", "parquet"] = "jsonl"
     """lines of JSON (`*.jsonl.zst`), or Parquet"""

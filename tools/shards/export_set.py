@@ -17,7 +17,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 from clozeline.tools.shards.exporting.library_writers import (
     write_datasets,
@@ -47,7 +47,7 @@ class ExportSetOptions:
 
     set: Annotated[UserPath, Positional(0)]
     """manifest.json of a shard set, or its folder"""
-    output: UserPath
+    output: OutputPath
     """new folder"""
     format: Literal["hf", "litdata", "mds", "megatron", "parquet", "webdataset"]
     """format of the files"""

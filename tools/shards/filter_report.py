@@ -37,7 +37,7 @@ from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 
 _COMPARISON: Final = re.compile(
     r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$"
@@ -56,7 +56,7 @@ class FilterReportOptions:
     """documents on each side of a threshold"""
     documents: Positive = 2000
     """kept documents to measure, evenly from all parts"""
-    html: UserPath | None = None
+    html: OutputPath | None = None
     """write a page as well"""
 
 

@@ -26,7 +26,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import read_task_metadata
-from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import (
@@ -48,7 +48,7 @@ class InspectOptions(TokenizerOption):
     """row, counted from 0"""
     columns: UserPath | None = None
     """a column set of it, with scores of a teacher"""
-    html: UserPath | None = None
+    html: OutputPath | None = None
     """also write a web page"""
     tokens: Positive = 1024
     """tokens per passage"""

@@ -28,7 +28,7 @@ from clozeline.pipeline.shards import (
 )
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
@@ -56,7 +56,7 @@ _COPIED_FIELDS: Final = (
 class RepackOptions(SetArgument):
     """The new set; what is not given stays as it is."""
 
-    output: UserPath
+    output: OutputPath
     """folder of the new set"""
     container: Literal["arrow", "tar"] | None = None
     """default: unchanged"""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, run_as_script, run_tool
 from clozeline.tools.options import SetArgument, TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
@@ -20,7 +20,7 @@ from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tall
 class StatsOptions(TokenizerOption, SetArgument):
     """A set, and where its tables go."""
 
-    html: UserPath | None = None
+    html: OutputPath | None = None
     """also write a page with the tables"""
 
 

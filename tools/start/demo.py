@@ -13,7 +13,7 @@ from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import IntegrityError
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.runner import RANKS, ROOT, run_step, write_pages
 from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.json_lines import read_lines
@@ -35,7 +35,7 @@ SENTENCES: Final = (
 class DemoOptions:
     """Where the demo writes, and how long it trains."""
 
-    output: UserPath = Path("runs/demo")
+    output: OutputPath = Path("runs/demo")
     """folder of all files"""
     steps: Positive | None = None
     """training steps; default: those of the configuration"""

@@ -21,7 +21,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, run_as_script, run_tool
 
 _CONFIGS: Final = HOME / "configs"
 _HEAD: Final = re.compile(r"---\n(.*?)---\n", re.DOTALL)
@@ -43,7 +43,7 @@ class LabSettings:
 
     number: Annotated[str | None, Positional(0)] = None
     """number of the lab; none: list the labs"""
-    output: UserPath | None = None
+    output: OutputPath | None = None
     """folder to write; default: labNUMBER"""
 
 

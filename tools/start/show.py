@@ -27,7 +27,7 @@ from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal, align_rows
-from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
+from clozeline.tools.command import Natural, OutputPath, run_as_script, run_tool
 from clozeline.tools.start.objective_page.page import objective_page
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
@@ -50,9 +50,9 @@ class ShowSettings:
     """name of an objective; none: list them"""
     text: Annotated[str | None, Positional(1)] = None
     """text to corrupt; default: 'The kitten is chasing the ball. It rolls away.'"""
-    html: UserPath | None = None
+    html: OutputPath | None = None
     """also write a web page on which you type a text, choose an objective and click words"""
-    picture: UserPath | None = None
+    picture: OutputPath | None = None
     """also draw what each position reads, as SVG"""
     tokenizer: str | None = None
     """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's

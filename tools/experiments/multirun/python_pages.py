@@ -30,7 +30,7 @@ from warcio.warcwriter import WARCWriter
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.files import publish
-from clozeline.tools.command import UserPath, run_tool
+from clozeline.tools.command import OutputPath, run_tool
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -60,7 +60,7 @@ _SITE: Final = "http://pydoc.example/"
 class PagesOptions:
     """The file to write."""
 
-    output: Annotated[UserPath, Positional(0, "FILE")]
+    output: Annotated[OutputPath, Positional(0, "FILE")]
     """new WARC"""
 
 

@@ -27,7 +27,7 @@ from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import read_task_metadata
-from clozeline.tools.command import Natural, Positive, UserPath
+from clozeline.tools.command import Natural, OutputPath, Positive, UserPath
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import ExperimentTraining, run_step
 from clozeline.tools.model_folder import write_tensors
@@ -50,7 +50,7 @@ class ForgettingOptions:
         default_factory=lambda: list[Method](get_args(Method)),
         description="plain, replay, ewc, l2_sp",
     )
-    output: UserPath
+    output: OutputPath
     """folder for all runs and scores"""
     seeds: Positive = 1
     """runs per method, with the seeds 0, 1, ...; can be increased later"""
