@@ -28,14 +28,12 @@ from clozeline.configuration.overrides import (
     override,
     parse_word,
 )
-from clozeline.configuration.paths import refusal_of_special
+from clozeline.configuration.paths import WrittenPath, refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
 Options = TypeVar("Options")
 
-_NOTES: Final = "__metadata__"
-"""Attribute of an annotated type with its annotations."""
 _KEY: Final = re.compile(r"[A-Za-z_][\w.-]*=")
 """Start of a word that sets a key; `a b=c` and `x/y=z/` are texts and paths."""
 _HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
@@ -68,14 +66,6 @@ class Dashed:
     """Annotation of a field that the help shows as an option: `--config FILE`."""
 
     value: str
-
-
-@dataclass(frozen=True)
-class Writes:
-    """Annotation of a path that a command writes: no other key may name what is there."""
-
-    also: str = "{0.name}"
-    """name of a file that is written next to it, as a format of its path"""
 
 
 @dataclass(frozen=True)
@@ -137,27 +127,20 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
         language.require_all(data)
     options: Options = validate(schema, data, COMMAND_LINE)
-    _refuse_overwriting(language, options)
+    refuse_overwriting(vars(options))
     return options
 
 
-def _refuse_overwriting(language: "_Language", options: Any) -> None:
+def refuse_overwriting(values: Mapping[str, object]) -> None:
     """Refuse to write the file or folder of another key, in whatever spelling or by a link."""
-    values = {key: getattr(options, key, None) for key in language.fields}
+    named = [(key, path) for key, value in values.items() for path in _paths(value)]
 
-    for key, (kind, _) in language.fields.items():
-        notes = (note for each in (kind, *get_args(kind)) for note in getattr(each, _NOTES, ()))
-        writes = next((note for note in notes if isinstance(note, Writes)), None)
-        output = values[key]
-        if writes is None or output is None:
-            continue
-        written = (output, output.parent / writes.also.format(output))
-        for other, value in values.items():
-            for path in _paths(value) if other != key else ():
-                if any(_is_same(path, each) for each in written):
-                    raise ConfigurationError(
-                        f"{key}: {output} would overwrite what {other} names: choose another {key}"
-                    )
+    for key, output in named:
+        for other, path in named if isinstance(output, WrittenPath) else ():
+            if other != key and _is_same(output, path):
+                raise ConfigurationError(
+                    f"{key}: {output} would overwrite what {other} names: choose another {key}"
+                )
 
 
 def _paths(value: Any) -> Iterator[Path]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from clozeline.command import run_command, stopping_at_signals
-from clozeline.command_line import Writes, asks_for_help, print_help, read_words
+from clozeline.command_line import asks_for_help, print_help, read_words
 from clozeline.configuration.config import HOME_EXPANDED
+from clozeline.configuration.paths import WrittenPath
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
@@ -44,7 +45,7 @@ ModelPath: TypeAlias = Annotated[Path, BeforeValidator(find_model)]
 """Folder of a run or a model, or `hf://org/name`."""
 UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
 """A path, in which `~` is the home folder."""
-OutputPath: TypeAlias = Annotated[UserPath, Writes()]
+OutputPath: TypeAlias = Annotated[UserPath, AfterValidator(lambda path: WrittenPath(path))]
 """A file or folder that a command writes."""
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]

@@ -8,7 +8,7 @@ without end.
 
 import stat
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Final
 
 from pydantic import AfterValidator
@@ -71,3 +71,7 @@ def _expand(value: object) -> object:
 
 HOME_EXPANDED: Final = AfterValidator(_expand)
 """Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""
+
+
+class WrittenPath(PosixPath):
+    """A path that a command writes: no other key may name what is there."""

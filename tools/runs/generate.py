@@ -27,7 +27,7 @@ from clozeline.tools.runs.inference.generation import (
     continuations,
     find_end_ids,
     prompt_ids,
-    text_of,
+    text_before,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -89,7 +89,7 @@ def _generate(settings: GenerateOptions) -> None:
     prompt += blank_after(trained.tokenizer, prompt)
 
     for continuation in continuations(trained, settings.text, settings):
-        text = escape(text_of(trained.tokenizer, continuation, settings.stop))
+        text = escape(text_before(trained.tokenizer.decode_part(continuation.ids), settings))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
         line = (
             f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"

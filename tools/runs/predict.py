@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from clozeline.command_line import Writes
 from clozeline.configuration.config import Names, config_class, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -56,7 +55,7 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     input: UserPath
     """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
     text (.txt)"""
-    output: Annotated[UserPath, Writes("{0.stem}.na_prob.json")]
+    output: OutputPath
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)
     """column of the text, several are joined by a space; empty: that of the training task. The same

@@ -18,13 +18,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clozeline.command_line import Writes
+from clozeline.command_line import refuse_overwriting
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
-from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -54,7 +54,7 @@ class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
     input: UserPath
     """table with the task's text columns, or .txt with one text per line, or the two of a pair
     separated by a tab"""
-    output: Annotated[UserPath, Writes("{0.name}.json")]
+    output: OutputPath
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
@@ -68,6 +68,8 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
     run = options.run
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
+    counts_file = options.output.with_name(f"{options.output.name}.json")
+    refuse_overwriting({"output": counts_file, "input": options.input})
     opened = open_task_run(run, "train", step=options.step, set_paths=options.data)
     if not opened.answer.pseudo_labels:
         raise ConfigurationError(
@@ -114,7 +116,7 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
         },
     }
 
-    publish_json(options.output.with_name(f"{options.output.name}.json"), counts)
+    publish_json(counts_file, counts)
     return counts
 
 

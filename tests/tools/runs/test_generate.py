@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate_beams
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
@@ -20,7 +20,6 @@ from clozeline.tools.runs.inference.generation import (
     blank_after,
     find_language_token,
     prompt_ids,
-    text_of,
 )
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
@@ -107,7 +106,7 @@ def printable(text):
 
 
 def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
-    run, trained = decoder
+    run, _ = decoder
     keys = ["mode=sample", "seed=3", "max_tokens=9"]
 
     assert generate([str(run), "the page", *keys]) == 0
@@ -115,15 +114,16 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     free = capsys.readouterr().out.rpartition(" (")[0]
     stop = free[len("the page") + 6 :][:2]
 
-    assert (
-        generate([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
-    )
+    # also with characters that no stored text has
+    for form in (stop, f"\ufeff{stop}", "\u00ad".join(stop), f"{stop}\u200b"):
+        words = f"stop={json.dumps([form, 'no such text'])}"
 
-    text, _, reason = capsys.readouterr().out.rpartition(" (")
+        assert generate([str(run), "the page", *keys, words]) == 0
 
-    assert reason.startswith("string, ")
-    assert text == free[: free.index(stop, len("the page"))]
-    assert text_of(trained.tokenizer, Continuation([], "string"), ["a"]) == ""
+        text, _, reason = capsys.readouterr().out.rpartition(" (")
+
+        assert reason.startswith("string, ")
+        assert text == free[: free.index(stop, len("the page"))]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,7 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
             64,
             "allowed: mode=unmask fills masks; remove one of the two keys",
         ),
+        (["the", 'stop="\u00ad"'], 64, "normalize=prose leaves nothing of this text: remove it"),
         (
             ["the", "allowed=no.txt"],
             64,

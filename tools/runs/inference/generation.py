@@ -84,7 +84,8 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     )
 
     def has_stop(ids: list[int]) -> bool:
-        return any(each in tokenizer.decode_part(ids) for each in settings.stop)
+        text = tokenizer.decode_part(ids)
+        return text_before(text, settings) != text
 
     ends = find_end_ids(tokenizer)
     allowed = None
@@ -123,7 +124,15 @@ def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> l
         ConfigurationError: the file has no line, or a line cannot be read.
     """
     if not isinstance(allowed, Path):
-        return [normalize_field(form, text) for text in allowed]
+        # inside of a word, the stored form has no zero-width space
+        edges = "\u200b" if form in ("prose", "sequence") else ""
+        texts = [normalize_field(form, text).strip(edges) for text in allowed]
+        if "" in texts:
+            raise ConfigurationError(
+                f"{allowed[texts.index('')]!r}: normalize={form} leaves nothing of this text: "
+                "remove it, or set normalize=none"
+            )
+        return texts
     if not allowed.is_file():
         raise ConfigurationError(
             f"{allowed}: no such file; give one with a text per line, or a list: [a, b]"
@@ -154,9 +163,9 @@ def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) ->
     return [ids[len(prompt) :] for ids in joined]
 
 
-def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
-    """Return the text of a continuation, cut before the first stop string."""
-    text = tokenizer.decode_part(continuation.ids)
+def text_before(text: str, settings: Settings) -> str:
+    """Return a generated text, cut before the first stop string."""
+    stop = read_allowed(settings.stop, settings.normalize)
     return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
