@@ -158,7 +158,8 @@ def _records_of(
     }
     if len(rows):
         for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
-            records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
+            number = uids[rows.fixed["document_uid"][row].tobytes()]
+            records[number] = answer.as_given(record, items[number], reader.form)
 
     for item_number, tokens in truncated.items():
         records[item_number][TRUNCATED] = tokens

@@ -34,6 +34,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
 )
 from clozeline.pipeline.tasks.task_rows import record_of
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.head_features import HeadBatch
@@ -191,6 +192,10 @@ class TaskHead(HeadTensors, ABC):
     def fields(self) -> dict[str, type]:
         """Return the fields of a record with their types, for tables."""
 
+    def as_given(self, record: Record, item: Any, form: NormalForm) -> Record:
+        """Return the record of an item in the text as its file writes it: by default unchanged."""
+        return record
+
     def empty(self, item: TaskItem | Rejected) -> Record:
         """Return the fields of the record of an item without tokens, except the reason."""
         return {}
@@ -216,7 +221,7 @@ class TaskHead(HeadTensors, ABC):
         self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
         """Return the item of a row from its cells by column; it has an arbitrary answer."""
-        joined = {name: join_cells(cells) for name, cells in values.items()}
+        joined = {name: join_cells(cells, reader.form) for name, cells in values.items()}
         if None in joined.values():
             return Rejected("fields", index)
         texts = {name: text for name, text in joined.items() if text}
@@ -415,11 +420,11 @@ def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     return texts_by_row
 
 
-def join_cells(cells: Sequence[Any]) -> str | None:
-    """Return the texts of cells joined by a space, None if a cell is not text."""
+def join_cells(cells: Sequence[Any], form: NormalForm) -> str | None:
+    """Return the texts of cells in a stored form, joined by a space; None if one is not text."""
     if not all(isinstance(cell, str) or cell is None for cell in cells):
         return None
-    return " ".join(text for cell in cells if (text := (cell or "").strip()))
+    return " ".join(text for cell in cells if (text := normalize_field(form, cell or "").strip()))
 
 
 def finite(scores: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class MultipleChoiceTaskHead(RowTaskHead):
         return rows.columns["choice"].values.astype(np.int64)
 
     def fields(self) -> dict[str, type]:
-        return {"choice": int, "probabilities": str}
+        return {"choice": int, "probabilities": list[float]}
 
     def record(self, prediction: Any) -> Record:
         chances = torch.tensor(prediction).softmax(0).tolist()
@@ -85,9 +85,9 @@ class MultipleChoiceTaskHead(RowTaskHead):
         """
         cells = values["choices"]
         cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
-        context = join_cells(values["context"])
-        begin = join_cells(values.get("begin", ()))
-        choices = [join_cells([cell]) for cell in cells]
+        context = join_cells(values["context"], reader.form)
+        begin = join_cells(values.get("begin", ()), reader.form)
+        choices = [join_cells([cell], reader.form) for cell in cells]
         if context is None or begin is None or None in choices:
             return Rejected("fields", index)
         if not context or not all(choices):

@@ -15,9 +15,10 @@ from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.squad import SquadReader
+from clozeline.pipeline.tasks.readers.squad import SquadReader, find_given
 from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._squad_metrics import (
@@ -173,14 +174,23 @@ class SpanTaskHead(TaskHead):
     def item(
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
     ) -> TaskItem | Rejected:
-        question = join_cells(values["question"])
-        context = values["context"][0]
-        if question is None or join_cells(values["context"]) is None:
+        question = join_cells(values["question"], reader.form)
+        context = join_cells(values["context"], reader.form)
+        if question is None or context is None:
             return Rejected("fields", index)
-        if not question or not (context or "").strip():
+        if not question or not context:
             return Rejected("empty_text", index)
-        # answers are found again by their character offsets: the context must not change
-        return Question(question, str(context), (), str(index if key is None else key), index)
+        given = values["context"][0]
+        stored = normalize_field(reader.form, given)
+        return Question(
+            question, stored, (), str(index if key is None else key), index, given=given
+        )
+
+    def as_given(self, record: Record, item: Question, form: NormalForm) -> Record:
+        if not record["answer"] or item.given == item.context:
+            return record
+        start, text = find_given(form, item.given, record["start"], len(record["answer"]))
+        return {**record, "answer": text, "start": start}
 
     def official_readers(self) -> Sequence[TaskReader]:
         return (SquadReader(SquadReader.Options(), InputLimits()),)

@@ -13,6 +13,7 @@ from torch import Tensor
 from clozeline.model.decoding.tags import bio_transitions, viterbi
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.tables import normalize_row
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._labels import words_of
 from clozeline.pipeline.tasks.readers.conll import ConllReader
@@ -98,7 +99,7 @@ class TaggingTaskHead(TaskHead):
             yield sentence.rows[0], {"words": list(sentence.words), "tags": tags}
 
     def fields(self) -> dict[str, type]:
-        return {"words": str, "tags": str}
+        return {"words": list[str], "tags": list[str]}
 
     def empty(self, item: TaskItem | Rejected) -> Record:
         """Return a tag for every word, as a score counts them."""
@@ -111,7 +112,7 @@ class TaggingTaskHead(TaskHead):
     ) -> TaskItem | Rejected:
         (value,) = values["words"]
         try:
-            words = words_of(value)
+            words = words_of(normalize_row(reader.form, value))
         except Unfit as why:
             return Rejected(why.reason, index)
         return TaggedWords(words, (0,) * len(words), index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -76,6 +76,8 @@ class Question:
     """id of the question in its file"""
     index: int
     group: str | None = None
+    given: str = field(default="", compare=False)
+    """the context as the file writes it, before it gets its stored form"""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Read SQuAD: extractive question answering (arXiv 1606.05250; 2.0: 1806.03822)."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,9 +63,28 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
         raise Unfit("no_answer")
     if not stored_context.strip():
         raise Unfit("fields")
+    stored_question = normalize_field(form, question)
     return Question(
-        normalize_field(form, question), stored_context, tuple(answers), str(key), index, row[GROUP]
+        stored_question, stored_context, tuple(answers), str(key), index, row[GROUP], context
     )
+
+
+def find_given(form: NormalForm, given: str, start: int, size: int) -> tuple[int, str]:
+    r"""Return the first character and the text of an answer in the context as given.
+
+    `start` and `size` are its first character and its length in the stored context.
+
+    Example:
+        >>> find_given("prose", "\ufeffKo\u0308ln\r\n, Caf\u00ade.", 7, 4)
+        (10, 'Caf\xade')
+    """
+
+    def place(stored: int) -> int:
+        ends = range(len(given) + 1)
+        return bisect_right(ends, stored, key=lambda end: len(normalize_field(form, given[:end])))
+
+    first = place(start) - 1
+    return first, given[first : place(start + size) - 1]
 
 
 def maps(entries: object) -> Iterator[Mapping[str, object]]:

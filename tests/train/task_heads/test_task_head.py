@@ -50,7 +50,7 @@ from tests.pipeline.task_files import (
 )
 from tests.train.task_heads.task_metadata import NUMBER, ONE, SEVERAL
 
-READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
+READER = SimpleNamespace(form="prose", options=SimpleNamespace(prefix="summarize: "))
 HEADS = [
     name for name in TASK_HEADS.available() if issubclass(TASK_HEADS.load_class(name), TaskHead)
 ]
@@ -162,7 +162,7 @@ def test_a_table_has_a_column_for_each_field_of_a_record(head):
     answer = answers(head)
     assert answer.fields()
     assert not {"row", "id", "rejected"} & answer.fields().keys()
-    assert {*answer.fields().values()} <= {str, int, float}
+    assert {*answer.fields().values()} <= {str, int, float, list[str], list[float]}
     assert all(answer.input_keys()[0])
 
 

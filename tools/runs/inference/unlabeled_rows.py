@@ -20,7 +20,7 @@ from clozeline.pipeline.ingest.readers.text import TextReader
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tables import Rejected, RowFile, normalize_row, open_table
+from clozeline.pipeline.tables import Rejected, RowFile, open_table
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
@@ -85,7 +85,6 @@ def read_unlabeled(
             yield row, None
             continue
         key = None if columns.id is None else value_at(row, columns.id)
-        row = normalize_row(reader.form, row)
         values = {key: [value_at(row, name) for name in names] for key, names in keys.items()}
         yield answer.item(values, reader, index, key), key
 
