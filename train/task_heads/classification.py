@@ -84,7 +84,9 @@ class ClassificationTaskHead(RowTaskHead):
 
     def fields(self) -> dict[str, type]:
         own: dict[str, type] = (
-            {"labels": str} if self.metadata.multi_label else {"label": str, "probability": float}
+            {"labels": list[str]}
+            if self.metadata.multi_label
+            else {"label": str, "probability": float}
         )
         return own | {f"probability_{name}": float for name in self.metadata.labels}
 

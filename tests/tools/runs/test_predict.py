@@ -16,6 +16,8 @@ from sklearn.metrics import f1_score as class_f1
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import Rejected, TaskMetadata
 from clozeline.tools.runs import evaluate, predict, pseudo_label
 from clozeline.tools.runs.inference.prediction_files import write_output
@@ -23,6 +25,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.task_heads.classification import ClassificationTaskHead
 from clozeline.train.task_heads.regression import RegressionTaskHead
 from clozeline.train.task_heads.span import SpanTaskHead
+from clozeline.train.task_heads.tagging import TaggingTaskHead
 from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores
@@ -177,19 +180,53 @@ def test_answers(runs, tmp_path, capsys):
 
     assert answers == {row["id"]: row["answer"] for row in found}
 
-    with (tmp_path / "asked.csv").open("w") as file:
-        csv.writer(file).writerows(
-            [
-                ("q", "text"),
-                *((entry["question"], context) for context, entry in entries),
-            ]
-        )
+    def of_table(contexts):
+        with (tmp_path / "asked.csv").open("w", newline="") as file:
+            rows = zip([entry["question"] for _, entry in entries], contexts, strict=True)
+            csv.writer(file).writerows([("q", "text"), *rows])
+        words = ("question=q", "context=text")
+        return predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", *words)
 
-    table = predicted(
-        folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text"
-    )
+    table = of_table([context for context, _ in entries])
 
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
+
+    # characters that no stored text has
+    given = ["\ufeffRa\u0308u\u00adber.\r\n" + "\u200b".join(c) for c, _ in entries]
+
+    for row, context in zip(of_table(given), given, strict=True):
+        assert row["answer"]
+        assert context.startswith(row["answer"], row["start"])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_a_table_of_predictions_holds_what_lines_of_json_hold(tmp_path, suffix):
+    ids = ["007", 'a"b', "x,y", '"', " a", "\u2028", "a\rb", "line\nend", "a\tb"]
+    ids = ids[: 6 if suffix == "tsv" else None]
+    words = [["New York", 'a"b', "c,d"], [], ["\t", "\n"]]
+    answer = TaggingTaskHead(TaskMetadata(name="ner", head="tagging", metrics=("accuracy",)))
+    records = [
+        {"row": row, "id": key, "words": each, "tags": ["O"]}
+        for row, (key, each) in enumerate(zip(ids, 3 * words, strict=False))
+    ]
+    write_output(tmp_path / f"p.{suffix}", None, records, answer)
+    read = [row for _, row in open_table(tmp_path / f"p.{suffix}", InputLimits()).rows()]
+
+    for row, record in zip(read, records, strict=True):
+        for name, value in record.items():
+            is_text = suffix != "parquet" and not isinstance(value, str)
+            assert (json.loads(row[name]) if is_text else row[name]) == value
+
+
+@pytest.mark.parametrize("layout", [None, "glue"])
+@pytest.mark.parametrize("end", "\t\n\r")
+def test_an_id_that_a_file_of_tabs_cannot_hold_is_named(tmp_path, layout, end):
+    answer = RegressionTaskHead(TaskMetadata(name="s", head="regression", metrics=("pearson",)))
+    records = [{"row": 0, "id": f"a{end}b", "score": 1.0}]
+
+    with pytest.raises(ConfigurationError, match=r"id: 'a\\.b' has a tab or a line end"):
+        write_output(tmp_path / "p.tsv", layout, records, answer)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])

@@ -5,7 +5,6 @@ The output file holds JSON lines, a table, or the layout that a benchmark (GLUE,
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -117,19 +116,47 @@ def write_output(
         if layout == "glue":
             file.write("index\tprediction\n")
             file.writelines(
-                f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records
+                _tab_line(
+                    {"id": str(record.get("id", record["row"])), "label": _glue_answer(record)}
+                )
+                for record in records
             )
         elif layout == "squad":
             _write_squad(output, file, records, unanswerable=task_head.metadata.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:
-            delimiter = "\t" if output.suffix == ".tsv" else ","
-            table = csv.DictWriter(
-                file, columns_of(task_head), delimiter=delimiter, lineterminator="\n", restval=""
+            columns = columns_of(task_head)
+            line = _tab_line if output.suffix == ".tsv" else _comma_line
+            file.write(line({name: name for name in columns}))
+            for record in records:
+                cells = flat_record(record)
+                file.write(line({name: _cell_text(cells.get(name)) for name in columns}))
+
+
+def _cell_text(value: object) -> str:
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+def _comma_line(cells: Mapping[str, str]) -> str:
+    quoted = (
+        '"{}"'.format(text.replace('"', '""')) if {*text} & {*',"\r\n'} else text
+        for text in cells.values()
+    )
+    return ",".join(quoted) + "\n"
+
+
+def _tab_line(cells: Mapping[str, str]) -> str:
+    """Return a line of a file without quotes; refuse what it cannot hold."""
+    for name, text in cells.items():
+        if {*text} & {*"\t\r\n"}:
+            raise ConfigurationError(
+                f"{name}: {text!r} has a tab or a line end, which a .tsv file cannot hold: write "
+                ".jsonl, .csv or .parquet"
             )
-            table.writeheader()
-            table.writerows(flat_record(record) for record in records)
+    return "\t".join(cells.values()) + "\n"
 
 
 def columns_of(task_head: TaskHead) -> dict[str, type]:
@@ -140,16 +167,12 @@ def columns_of(task_head: TaskHead) -> dict[str, type]:
 def flat_record(record: Mapping[str, object]) -> Record:
     """Return a record as cells of a table.
 
-    Probabilities have one column per label class; a list becomes one text of its joined entries.
+    Probabilities have one column per label class.
     """
     cells: Record = {}
     for name, value in record.items():
         if isinstance(value, Mapping):
             cells |= {f"probability_{label}": number for label, number in value.items()}
-        elif isinstance(value, list):
-            cells[name] = (" " if name in ("words", "tags", "probabilities") else ",").join(
-                map(str, value)
-            )
         else:
             cells[name] = value
     return cells
@@ -158,6 +181,7 @@ def flat_record(record: Mapping[str, object]) -> Record:
 def _write_parquet(path: Path, records: Iterable[Record], task_head: TaskHead) -> None:
     """Write a table in row groups; every column has one type, whatever the rows hold."""
     types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    types |= {list[str]: pa.list_(pa.string()), list[float]: pa.list_(pa.float64())}
     schema = pa.schema(
         [(name, types[column_type]) for name, column_type in columns_of(task_head).items()]
     )
