@@ -18,8 +18,9 @@ from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.tools.runs.inference.generation import find_end_ids
-from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import first_role
 
 _BATCH_TOKENS: Final = 1 << 13
 """Most tokens in a batch: the vocabulary scores of all its tokens are in memory at once."""
@@ -50,16 +51,12 @@ class RunScores:
         self._form = form
         self.trained = trained
         self.causal = self.kind == "causal"
+        objective = ready_scores(trained.objectives)[self.kind]
+        first = first_token(trained, objective)
         vocabulary = trained.tokenizer.vocabulary
-        special = (
-            "eos"
-            if "bos" not in vocabulary.specials and self.causal
-            else "bos"
-            if self.causal
-            else "cls"
-        )
-
-        self.prefix = vocabulary.id_of(special, "suite=lm_eval")
+        self.prefix = vocabulary.id_of("eos", "suite=lm_eval") if first is None else first
+        self.head = [self.prefix] if first_role(objective) == "bos" else []
+        """special tokens that the exported tokenizer puts before a text"""
         self.length = trained.max_length
 
     def encode(self, text: str) -> list[int]:
@@ -78,7 +75,7 @@ class RunScores:
         stripped = context.rstrip()
         entire = self.encode(context + continuation)
         before = self.encode(stripped)
-        return before, entire[len(before) :]
+        return [*self.head, *before], entire[len(before) :]
 
     def score(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
         """Return the log-probability of each continuation after its context, in nats.
@@ -140,7 +137,7 @@ class RunScores:
         from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
         size = self.length if self.causal else self.length - 2
-        windows = get_rolling_token_windows(self.encode(text), self.prefix, size, 1)
+        windows = get_rolling_token_windows([*self.head, *self.encode(text)], self.prefix, size, 1)
         pairs = [make_disjoint_window(window) for window in windows]
         if not self.causal and pairs:  # a row of a masked LM has its first special token already
             pairs[0] = ([], pairs[0][1])
@@ -175,7 +172,7 @@ class RunScores:
             )
 
         tokenizer = self.trained.tokenizer
-        ids = self.encode(context)[-(self.length - limit) :]
+        ids = [*self.head, *self.encode(context)][-(self.length - limit) :]
         (found,) = generate(
             self.trained.model,
             [ids or [self.prefix]],

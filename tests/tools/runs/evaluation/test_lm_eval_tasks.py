@@ -16,6 +16,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
+from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.miniature import text
 from tests.tools.small_run import compute_row_scores
@@ -139,6 +140,10 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
     ]
 
     found = scores.score(pairs)
+    (alone,) = open_scorer(trained, None)[0].score(["the page"])
+
+    assert found[1][0] == pytest.approx(alone.total, abs=1e-4)
+
     for (context, continuation), (total, greedy) in zip(pairs, found, strict=True):
         row = [*context, *continuation][-(trained.max_length + 1) :]
         (logs,) = log_likelihoods(trained.model, [row])
