@@ -195,7 +195,10 @@ def pair_lines(runs: Runs) -> Iterator[str]:
                 else f"; correlation with the bigram {fmean(correlations):.2f}"
             )
             pairs = scores[0]["n"]
-            yield f"minimal pairs, {name} by {scorer_name}: {accuracy} % of {pairs:,}{correlation}"
+            yield (
+                f"minimal pairs, {name} by {scorer_name}: {accuracy} %, mean of the paradigms of "
+                f"{pairs:,}{correlation}"
+            )
             baselines = scores[0]["baselines"]
 
     if baselines:

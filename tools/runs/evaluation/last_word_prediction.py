@@ -42,14 +42,13 @@ def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
 
     They are the field `text` of rows, or lines of text as published.
     """
-    texts: list[str] = []
+    passages: list[str] = []
     for file in find_text_files(path):
         is_text = detect_reader(file)[0] == "text"
-        texts += [
+        passages += [
             text.strip() for text in (read_list(file, form) if is_text else read_texts(file, form))
         ]
-    passages = [text for text in texts if len(text.split()) > 1]
-    if not passages:
+    if all(len(text.split()) < 2 for text in passages):
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
     return passages
 
@@ -60,7 +59,8 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     Prediction is greedy; the loss is in nats.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage
-    longer than the position table loses its start, and is counted. The baseline is the most
+    longer than the position table loses its start, and is counted; a passage of one word is skipped
+    and counted. The baseline is the most
     frequent last word.
     """
     ready = ready_scores(trained.objectives)
@@ -73,7 +73,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
 
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):
         # the last word's tokens start after the previous word; drop the start of long passages
-        before = len(text.rsplit(maxsplit=1)[0])
+        before = len("".join(text.rsplit(maxsplit=1)[:1]))
         ids = [*head, *encoding.ids.tolist()]
         truncated = ids if limit is None else ids[-limit:]
         rows.append(
@@ -99,7 +99,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
             generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs
         )
 
-    words = Counter(text.split()[-1] for text in passages)
+    words = Counter(text.split()[-1] for text in passages if len(text.split()) > 1)
     return {
         "suite": "lambada",
         "n": len(chosen),
@@ -107,7 +107,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
         "truncated": sum(row.cut for row in chosen),
         "accuracy": right / max(1, len(chosen)),
         "nats": -total / max(1, len(chosen)),
-        "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},
+        "baselines": {"majority": words.most_common(1)[0][1] / words.total()},
     }
 
 

@@ -67,9 +67,9 @@ def score(
     At once, or among the top ten; means are over relations.
 
     Words compete with the candidates: those of a file, or of all facts, as far as they are single
-    tokens. A fact with any other word is skipped and counted. The baseline is the most frequent
-    word of each relation. To compare models with different vocabularies, give the words that all of
-    them have.
+    tokens. A fact is skipped and counted if its sentence has another word or other tokens there, as
+    at its start or after a quote. The baseline is the most frequent word of each relation. To
+    compare models with different vocabularies, give the words that all of them have.
     """
     previous = trained.predicts_next
     choose_score(ready_scores(trained.objectives), trained, "mntp" if previous else "pll")
@@ -82,16 +82,21 @@ def score(
             "suite=lama: none of the words is one token of the run's tokenizer"
         )
 
-    asked = [fact for fact in facts if fact.word in tokens]
-    # encode both sides of each blank, and put the mask between them
-    texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
-    ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
-    rows = [
-        [cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)
-    ]
+    known = [fact for fact in facts if fact.word in tokens]
+    sentences = [fact.before + fact.word + fact.after for fact in known]
+    asked, rows, positions = list[Fact](), list[list[int]](), list[int]()
+
+    # put the mask where the sentence has the token of the word: elsewhere it is spelled otherwise
+    for fact, encoding in zip(known, trained.tokenizer.encode(sentences), strict=True):
+        after_blank = encoding.starts >= len(fact.before.removesuffix(" "))
+        inside = after_blank & (encoding.starts < len(fact.before) + len(fact.word))
+        if encoding.ids[inside].tolist() == [tokens[fact.word]]:
+            asked.append(fact)
+            rows.append([cls, *np.where(inside, mask, encoding.ids).tolist(), sep])
+            # a model of masked next-token prediction answers at the position before the mask
+            positions.append(1 + int(inside.argmax()) - previous)
+
     choices = list(dict.fromkeys(tokens.values()))
-    # a model of masked next-token prediction answers at the position before the mask
-    positions = [1 + len(left) - previous for left in ids[::2]]
     # rank of the correct word among the candidates [N]
     scores = candidate_scores(trained.model, rows, positions, choices).numpy()
     correct = np.array([choices.index(tokens[fact.word]) for fact in asked], np.int64)
@@ -153,7 +158,7 @@ def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines; a score below the most frequent word is marked."""
     asked = f"{scores['n']:,} of {scores['n'] + scores['skipped']:,} facts"
     skipped = (
-        f"; the words of the other {scores['skipped']:,} are not among them"
+        f"; {scores['skipped']:,} skipped: the word in their blank is not one of these tokens"
         if scores["skipped"]
         else ""
     )

@@ -219,7 +219,7 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{len(scores['paradigms'])} paradigms, {scores['ties']:,} ties; step {scores['step']:,}"
     )
     for term, accuracy in scores["phenomena"].items():
-        yield f"  {term:<34}{100 * accuracy:5.1f} %"
+        yield f"  {term:<34}{100 * accuracy:5.1f} %  (mean of its paradigms)"
     yield f"  {'mean of the paradigms':<34}{100 * scores['accuracy']:5.1f} %"
     same = scores["same_length"]
     if same["n"]:

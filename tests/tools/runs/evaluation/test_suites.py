@@ -204,6 +204,7 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     printed = capsys.readouterr().out
 
     assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
+    assert "  (mean of its paradigms)\n" in printed
 
     found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
 
@@ -226,7 +227,8 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     own = trained.tokenizer.decode(row[1:])
     passages = [*PASSAGES, own]
     file.write_text(
-        "".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8"
+        "".join(f"{json.dumps({'text': text})}\n" for text in [*passages, "alone"]),
+        encoding="utf-8",
     )
     right = 0
     total = 0.0
@@ -248,26 +250,19 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
 
     found = json.loads(capsys.readouterr().out)
 
-    assert (found["n"], found["accuracy"]) == (5, right / 5)
+    assert (found["n"], found["skipped"], found["accuracy"]) == (5, 1, right / 5)
     assert found["nats"] == pytest.approx(-total / 5, rel=1e-4)
 
 
-def test_passages_of_lines_and_of_json(tmp_path):
-    """A line of plain text is a passage, as published; one word alone is none."""
+def test_passages_of_lines(tmp_path):
+    """A line of plain text is a passage, as published; one word alone is no test."""
     path = tmp_path / "test.txt"
     path.write_text("one two\n\nthree\n four five \n", encoding="utf-8")
 
-    assert read_passages(path) == ["one two", "four five"]
+    assert read_passages(path) == ["one two", "three", "four five"]
 
     path.write_text("one\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="expected passages of two words or more"):
-        read_passages(path)
-    path = tmp_path / "test.jsonl"
-    path.write_text('{"txt": "a b"}\n', encoding="utf-8")
-
-    with pytest.raises(
-        IntegrityError, match="record 1: expected a text, got no 'text' among the keys: txt"
-    ):
         read_passages(path)
 
 
@@ -291,7 +286,7 @@ def rank(trained, before, after, word, words, previous=0):
 
 
 def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
-    """A word of several tokens is skipped; words that compete may come from a file."""
+    """A word of several tokens there is skipped; words that compete may come from a file."""
     (run, trained), folder = encoder, tmp_path / "facts"
     folder.mkdir()
     words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
@@ -305,7 +300,13 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     text = "".join(
         line(f"{before} [MASK] {after}", word, name) for before, after, word, name in facts
     )
-    (folder / "facts.jsonl").write_text(text + line("it [MASK].", "qzxkvqzxkv"), encoding="utf-8")
+    (folder / "facts.jsonl").write_text(
+        text
+        + line("it [MASK].", "qzxkvqzxkv")
+        + line("[MASK] it", words[0], "start")
+        + line('it "[MASK]"', words[0], "quote"),
+        encoding="utf-8",
+    )
     (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
 
     for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
@@ -325,7 +326,7 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
             found["n"],
             found["skipped"],
             found["candidates"],
-        ) == (13, 1, len(compete))
+        ) == (13, 3, len(compete))
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
 
@@ -333,7 +334,7 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
 
     printed = capsys.readouterr().out
 
-    assert "13 of 14 facts" in printed
+    assert "13 of 16 facts" in printed
     assert "a share of 13 facts decides nothing" in printed
     assert "P@10" not in printed
 
