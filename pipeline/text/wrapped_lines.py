@@ -7,6 +7,8 @@ fragments of their sentences. In code, lists, tables, verse and menus, line ends
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median_low
 from typing import Final, NamedTuple, TypeAlias
 
@@ -70,11 +72,19 @@ class _Line(NamedTuple):
     columns: int
 
 
-class _Block(NamedTuple):
+@dataclass(frozen=True)
+class _Block:
     """Consecutive lines that are not empty, and the index of the first one."""
 
     first: int
     lines: list[_Line]
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether more than a fifth of the lines start with a marker."""
+        return 5 * sum(_MARKER.match(line.text) is not None for line in self.lines) > len(
+            self.lines
+        )
 
 
 def group_lines(lines: Sequence[str]) -> list[range]:
@@ -251,8 +261,7 @@ def _is_boundary(block: _Block, number: int, width: int) -> bool:
             return True
         if line.text[0] in "–—" and line.text[2:3].islower():
             return False  # a dash within a sentence
-        markers = sum(_MARKER.match(each.text) is not None for each in block.lines)
-        return 5 * markers > len(block.lines) or _ends_sentence(before)
+        return block.is_list or _ends_sentence(before)
 
     return False
 
