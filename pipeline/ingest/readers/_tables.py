@@ -20,9 +20,12 @@ from clozeline.pipeline.ingest.readers._rows import (
     value_at,
 )
 
-_DAMAGE_ERRORS: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
+_DAMAGE_ERRORS: Final = (pa.ArrowException, OSError, ValueError, ArithmeticError)
 _MOST_LOST_ROWS: Final = 1 << 20
 """Maximum lost rows counted for a damaged part, whatever the file claims."""
+_MOST_ROWS: Final = 256
+_MOST_BYTES: Final = 1 << 28
+"""Maximum rows, and decoded bytes, that are Python values at a time."""
 
 
 class TablePart(NamedTuple):
@@ -44,6 +47,14 @@ def open_arrow(path: InputFile) -> pa.NativeFile:
     return (
         pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
     )
+
+
+def rows_at_once(size: int) -> int:
+    """Return how many rows to decode together, if any of them may have `size` bytes.
+
+    Compression and dictionaries store a value once that many rows have.
+    """
+    return max(1, min(_MOST_ROWS, _MOST_BYTES // max(1, size)))
 
 
 class TableFileReader(RowReader):
@@ -153,10 +164,39 @@ def iterate_rows(
 ) -> Iterator[dict[str, object] | None]:
     """Yield the rows as Python values; None for a row with invalid UTF-8.
 
-    Arrow does not check UTF-8. Times become text, because no Python type holds all of them
-    (nanoseconds, unknown zones, the year 0). In a column of `text_columns` each time becomes True:
-    such a column must be text itself.
+    Times become text, because no Python type holds all of them (nanoseconds, unknown zones, the
+    year 0). In a column of `text_columns` each time becomes True: such a column must be text
+    itself.
+
+    Raises:
+        pyarrow.ArrowInvalid: an offset, a length or an index points outside of its buffer.
     """
+    for column in batch.columns:
+        _check_bounds(column)
+    step = rows_at_once(batch.get_total_buffer_size())
+    for first in range(0, batch.num_rows, step):
+        yield from _iterate_slice(batch.slice(first, step), text_columns)
+
+
+def _check_bounds(column: pa.Array) -> None:
+    """Raise ArrowInvalid if a value lies outside of its buffer, which Arrow would read.
+
+    Strings are viewed as bytes, because one that is not UTF-8 costs its row alone.
+    """
+    column.validate()
+    column.view(_replace_types(column.type, _BYTES_OF.get)).validate(full=True)
+
+
+_BYTES_OF: Final = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
+
+
+def _iterate_slice(
+    batch: pa.RecordBatch, text_columns: Collection[str]
+) -> Iterator[dict[str, object] | None]:
     try:
         columns = [
             _to_values(column, name in text_columns)
@@ -168,7 +208,7 @@ def iterate_rows(
             yield None
             return
         for index in range(batch.num_rows):
-            yield from iterate_rows(batch.slice(index, 1), text_columns)
+            yield from _iterate_slice(batch.slice(index, 1), text_columns)
     else:
         yield from (
             dict(zip(batch.schema.names, values, strict=True))
@@ -177,11 +217,13 @@ def iterate_rows(
 
 
 def _to_values(column: pa.Array, is_text: bool) -> list[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if (
         pa.types.is_fixed_size_binary(column.type) and not is_text
     ):  # hashes and ids, in one form for all rows
         return [None if value is None else value.hex() for value in column.to_pylist()]
-    timeless = _replace_times(column.type, lambda time: pa.string())
+    timeless = _replace_types(column.type, lambda kind: pa.string() if _is_time(kind) else None)
     if timeless == column.type:
         values: list[object] = column.to_pylist()
         return values
@@ -191,38 +233,49 @@ def _to_values(column: pa.Array, is_text: bool) -> list[Any]:
     try:
         return list(column.cast(timeless).to_pylist())
     except pa.ArrowInvalid:  # a zone unknown to this machine: the text has the time in UTC
-        zoneless = _replace_times(
-            column.type, lambda time: pa.timestamp(time.unit) if hasattr(time, "tz") else time
+        zoneless = _replace_types(
+            column.type, lambda kind: pa.timestamp(kind.unit) if hasattr(kind, "tz") else None
         )
         return list(column.cast(zoneless).cast(timeless).to_pylist())
 
 
-def _replace_times(
-    kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.DataType]
+def _is_time(kind: pa.DataType) -> bool:
+    return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+
+
+def _replace_types(
+    kind: pa.DataType, replace_type: Callable[[pa.DataType], pa.DataType | None]
 ) -> pa.DataType:
-    """Return the type with each time, date and duration replaced, also in lists and structs."""
+    """Return the type with some types replaced, also in lists, structs and dictionaries.
+
+    Args:
+        kind: the type.
+        replace_type: return the new type of a type without parts; None keeps it.
+    """
+
+    def replace_field(field: pa.Field) -> pa.Field:
+        return field.with_type(_replace_types(field.type, replace_type))
+
     types = pa.types
-    if types.is_temporal(kind) and not types.is_interval(kind):
-        return replace_time(kind)
     if types.is_dictionary(kind):
-        inner = _replace_times(kind.value_type, replace_time)
-        return kind if inner == kind.value_type else inner
-    # nested types
+        return pa.dictionary(
+            kind.index_type, _replace_types(kind.value_type, replace_type), kind.ordered
+        )
     if types.is_map(kind):
-        return pa.map_(
-            _replace_times(kind.key_type, replace_time),
-            _replace_times(kind.item_type, replace_time),
-        )
-
+        return pa.map_(replace_field(kind.key_field), replace_field(kind.item_field))
     if types.is_struct(kind):
-        return pa.struct(
-            [field.with_type(_replace_times(field.type, replace_time)) for field in kind]
-        )
+        return pa.struct([replace_field(field) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pa.list_(replace_field(kind.value_field), kind.list_size)
+    for is_list, make_list in _LISTS:
+        if is_list(kind):
+            return make_list(replace_field(kind.value_field))
+    return replace_type(kind) or kind
 
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = kind.value_field.with_type(_replace_times(kind.value_type, replace_time))
-        if types.is_large_list(kind):
-            return pa.large_list(inner)
-        return pa.list_(inner, kind.list_size if types.is_fixed_size_list(kind) else -1)
 
-    return kind
+_LISTS: Final = (
+    (pa.types.is_list, pa.list_),
+    (pa.types.is_large_list, pa.large_list),
+    (pa.types.is_list_view, pa.list_view),
+    (pa.types.is_large_list_view, pa.large_list_view),
+)

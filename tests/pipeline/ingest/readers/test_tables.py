@@ -1,12 +1,16 @@
 """Tables of Parquet and Arrow, as other programs write them: types of columns, damage, and times
 that no row loses."""
 
+import tracemalloc
+from functools import partial
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
+from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables import open_table
 from tests.pipeline.captures import counted, read, texts
 
@@ -228,6 +232,25 @@ def test_a_damaged_group_costs_its_rows_alone(tmp_path):
         *range(512),
         *range(768, 1000),
     ]
+
+
+@pytest.mark.parametrize("write", [pa.parquet.write_table, partial(write_arrow, rows=256)])
+def test_values_that_repeat_are_decoded_a_few_at_a_time(tmp_path, write):
+    """The file holds one value of 4 MB; all rows together have 1 GB."""
+    value = "x" * (1 << 22)
+    path = tmp_path / "table.bin"
+    write(pa.table({"text": pa.DictionaryArray.from_arrays([0] * 256, [value])}), path)
+    reader = READERS.resolve({"name": detect_reader(path)[0]}).build(InputLimits())
+    tracemalloc.start()
+    sizes = [
+        (len(item.text), pa.total_allocated_bytes())
+        for item in reader.read(path, 0, path.stat().st_size)
+    ]
+    peak = tracemalloc.get_traced_memory()[1] + max(size for _, size in sizes)
+    tracemalloc.stop()
+
+    assert [length for length, _ in sizes] == [len(value)] * 256
+    assert peak < 700e6
 
 
 def test_a_value_that_is_not_utf8_costs_one_row(tmp_path):
