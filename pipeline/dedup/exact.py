@@ -44,6 +44,7 @@ from clozeline.pipeline.text.hosts import extract_host
 from clozeline.pipeline.text.normal_form import (
     MATCH_VERSION,
     choose_match_form,
+    cut_marks,
     match_words,
 )
 
@@ -108,7 +109,7 @@ def normalize_url(url: str) -> str:
     url = url.strip()
 
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(cut_marks(url))
         port = parts.port
     except ValueError:
         return url  # an invalid URL, such as one with a non-numeric port, equals only itself

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 import idna
 import tld
 
+from clozeline.pipeline.text.normal_form import cut_marks
+
 LONGEST_HOST: Final = 253
 """Characters of the longest DNS name (RFC 1035, section 3.1.2, without the final dot)."""
 
@@ -40,7 +42,7 @@ def _ascii_label(label: str) -> str:
 def extract_host(url: str | None) -> str | None:
     """Return the host of a URL in ASCII form, without user and port; None if it has none."""
     try:
-        host = urlsplit(url or "").hostname or ""
+        host = urlsplit(cut_marks(url or "")).hostname or ""
     except ValueError:
         return None
     return ascii_host(unquote(host) if ":" not in host else host) or None

@@ -10,9 +10,9 @@ from itertools import groupby
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
-NORMALIZE_VERSION: Final = 3
+NORMALIZE_VERSION: Final = 4
 """Raised when the stored form of any text changes."""
-MATCH_VERSION: Final = 3
+MATCH_VERSION: Final = 4
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
 # Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
@@ -39,10 +39,11 @@ _ASTRAL: Final = (
 """Planes that hold all marks beyond the Basic Multilingual Plane."""
 
 
-def _character_class(category: str, planes: tuple[range, ...]) -> str:
-    """Return the body of a character class with all code points of a Unicode category."""
+@cache
+def _class_of_marks(planes: tuple[range, ...]) -> str:
+    """Return the body of a character class with all combining marks."""
     every_point = (point for plane in planes for point in plane)
-    points = [point for point in every_point if unicodedata.category(chr(point)) == category]
+    points = [point for point in every_point if unicodedata.category(chr(point)) in ("Mn", "Mc")]
     # consecutive code points have the same difference to their index
     runs = [
         [point for _, point in run]
@@ -75,6 +76,8 @@ _OPTIONAL_MARKS: Final = re.compile(
 )
 _VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
 """Marks of Vietnamese alone, where accents are tones: horn, hook, dot below, double marks."""
+_MOST_MARKS: Final = 30
+"""Maximum combining marks in a row."""
 _SYMBOLIC_SHARE: Final = 0.12
 """Share of digits and symbols above which a text is a table or a program: there they matter."""
 _SYMBOL: Final = re.compile(r"\d|[^\w\s.,;:!?'\"()‘’“”«»…–—-]")
@@ -90,12 +93,32 @@ def _word_pattern(astral: bool) -> re.Pattern[str]:
 
     A character of a script without blanks is a word, together with its marks.
     """
-    marks = f"{_character_class('Mn', _BASIC)}{_character_class('Mc', _BASIC)}"
+    marks = _class_of_marks(_BASIC)
     basic = rf"(?!{_UNSPACED.pattern})[\w{marks}]"
     if astral:
-        more = f"{_character_class('Mn', _ASTRAL)}{_character_class('Mc', _ASTRAL)}"
+        more = _class_of_marks(_ASTRAL)
         basic = rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{more}])"
     return re.compile(rf"{_UNSPACED.pattern}[{marks}]*|(?:{basic})+")
+
+
+@cache
+def _mark_runs() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return a fast pattern that a text with too many marks in a row has, and the exact pattern."""
+    marks = _class_of_marks(_BASIC)
+    all_marks = marks + _class_of_marks(_ASTRAL)
+    possible = re.compile(rf"[{marks}\U00010000-\U0010ffff]{{{_MOST_MARKS + 1}}}")
+    return possible, re.compile(f"([{all_marks}]{{{_MOST_MARKS}}})[{all_marks}]+")
+
+
+def cut_marks(text: str) -> str:
+    """Return a text with at most 30 marks in a row: Unicode puts more in order in quadratic time.
+
+    30 are allowed by the stream-safe text format (Unicode Standard Annex 15, section 13).
+    """
+    if len(text) <= _MOST_MARKS or text.isascii():
+        return text
+    possible, runs = _mark_runs()
+    return runs.sub(r"\1", text) if possible.search(text) else text
 
 
 Changes: TypeAlias = Counter[str]
@@ -107,8 +130,8 @@ NormalForm: TypeAlias = Literal["prose", "code", "sequence", "none"]
 def normalize(text: str) -> str:
     r"""Return the stored form of prose.
 
-    It is NFC with `\n` line ends, no control character but tab, no trailing blanks, and at most one
-    empty line in succession.
+    It is NFC with `\n` line ends, no control character but tab, no trailing blanks, at most one
+    empty line in succession, and at most 30 combining marks.
 
     Soft hyphens and word joiners are removed. A zero-width space is removed between letters of
     scripts that use blanks; in Khmer, Burmese, Thai and Lao it ends a word. Lone surrogates become
@@ -218,15 +241,25 @@ def _replace_surrogates(text: str, changes: Changes) -> str:
 
 
 def _compose(text: str, changes: Changes) -> str:
-    """Return the text in NFC."""
-    composed = unicodedata.normalize("NFC", text)
-    if composed is not text and composed != text:
-        shorter = len(text) - len(composed)
+    """Return the text in NFC, with at most 30 marks in a row."""
+    cut = cut_marks(text)
+    changes["combining_marks"] += len(text) - len(cut)
+    composed = unicodedata.normalize("NFC", cut)
+
+    if composed is not cut and composed != cut:
+        shorter = len(cut) - len(composed)
         # a sign with a single canonical form, such as the Angstrom sign, keeps its length
         changes["composed_characters"] += (
-            shorter if shorter > 0 else sum(map(operator.ne, text, composed))
+            shorter if shorter > 0 else sum(map(operator.ne, cut, composed))
         )
+        composed = cut_marks(composed)  # some characters become several marks
+
     return composed
+
+
+def compose(text: str) -> str:
+    """Return the text in NFC, with at most 30 marks in a row."""
+    return _compose(text, Counter())
 
 
 _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
@@ -306,7 +339,7 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
 
 def join_lines(lines: Sequence[str]) -> str:
     """Return the stored form of lines of a text in stored form, stripped and without controls."""
-    text = unicodedata.normalize("NFC", "\n".join(lines))
+    text = compose("\n".join(lines))
     return (_BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text).strip()
 
 
@@ -339,7 +372,7 @@ def match_words(text: str, form: MatchForm = "words") -> list[str]:
     if text.isascii():
         folded = text.lower()
     else:
-        folded = unicodedata.normalize("NFD", text.casefold())
+        folded = unicodedata.normalize("NFD", cut_marks(text.casefold()))
         if _VIETNAMESE.search(folded):
             folded = " ".join(
                 token if _VIETNAMESE.search(token) else _OPTIONAL_MARKS.sub("", token)

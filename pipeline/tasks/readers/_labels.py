@@ -14,7 +14,6 @@ import json
 import logging
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Final, TypeAlias
@@ -22,6 +21,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import BeforeValidator
 
 from clozeline.pipeline.tasks.readers._task_items import Unfit
+from clozeline.pipeline.text.normal_form import compose
 
 MOST_CLASSES: Final = 65_535
 """Limit of classes, because labels are stored as uint16."""
@@ -196,16 +196,6 @@ def number_classes(labels: Sequence[str], *, by_name: bool = True) -> dict[str, 
     }
 
 
-def normal_form(text: str) -> str:
-    """Return a label in NFC, because programs encode the same letters differently.
-
-    Example:
-        >>> normal_form("cafe\u0301") == "caf\u00e9"
-        True
-    """
-    return unicodedata.normalize("NFC", text)
-
-
 def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     """Return the class names in order."""
     return tuple(dict.fromkeys(classes.values() if isinstance(classes, Mapping) else classes))
@@ -214,8 +204,8 @@ def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
 def as_texts(value: object) -> object:
     """Return class names and values as NFC strings, before validation; YAML reads integers."""
     if isinstance(value, Mapping):
-        return {normal_form(str(key)): normal_form(str(name)) for key, name in value.items()}
-    return [normal_form(str(name)) for name in value] if isinstance(value, (list, tuple)) else value
+        return {compose(str(key)): compose(str(name)) for key, name in value.items()}
+    return [compose(str(name)) for name in value] if isinstance(value, (list, tuple)) else value
 
 
 ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]

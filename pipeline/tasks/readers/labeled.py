@@ -40,7 +40,6 @@ from clozeline.pipeline.tasks.readers._labels import (
     class_names,
     is_integer,
     is_vector,
-    normal_form,
     number_of,
     sort_classes,
     to_bio,
@@ -48,6 +47,7 @@ from clozeline.pipeline.tasks.readers._labels import (
     words_of,
 )
 from clozeline.pipeline.tasks.readers._official_files import open_folder, text_files
+from clozeline.pipeline.text.normal_form import compose
 
 _ANSWER_OPTIONS: Final = ("label", "labels", "score")
 _LOG: Final = logging.getLogger(__name__)
@@ -356,7 +356,7 @@ class LabeledReader(TaskReader):
 
     def _in_normal_form(self, label: str) -> str:
         """Return a label in NFC; warn once if a class is written in two forms."""
-        name = normal_form(label)
+        name = compose(label)
         form = self._forms.setdefault(name, label)
         if form != label and name not in self._joined:
             self._joined.add(name)

@@ -122,6 +122,18 @@ def test_counts_of_prose_add_up_to_what_is_gone(raw):
     assert (stored == raw) == (not counted)
 
 
+@pytest.mark.parametrize("mark", ["\u0323", "\u0344", "\u0301\u0323", "\U0001d165\U0001d16d\u0301"])
+def test_30_marks_in_a_row_are_kept(mark):
+    raw = f"q{mark * 100}b"
+    stored, changes = normalize_as("prose", raw)
+
+    assert len(stored) == 32
+    assert changes["combining_marks"] == len(raw) - 32
+    assert normalize(stored) == stored
+    assert normalize_as("none", raw) == normalize_as("code", raw) == (raw, {})
+    assert match_words(raw) == match_words(stored)
+
+
 CODE = [
     "    return x\n",
     "s = '''a\n\n\n\nb   \n'''\n",
