@@ -54,4 +54,5 @@ def _row_bytes(group: pyarrow.parquet.RowGroupMetaData) -> int:
 def _dictionary_share(column: pyarrow.parquet.ColumnChunkMetaData) -> float:
     if not column.has_dictionary_page:
         return 0
-    return (column.data_page_offset - column.dictionary_page_offset) / column.total_compressed_size
+    size: int = column.data_page_offset - column.dictionary_page_offset
+    return size / int(column.total_compressed_size)
