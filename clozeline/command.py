@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import DescribedKey, describe
-from clozeline.errors import ClozelineError, message_text, show_controls
+from clozeline.errors import message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import Registry, options_of
-from clozeline.repair import explain_error
+from clozeline.repair import explain
 
 LOG_COLUMNS: Final = 80
 """Width in columns of the lines that pipeline and trainer print while they run."""
@@ -167,22 +167,17 @@ def run_command(
         sys.stdout.flush()
     except ReaderGone:
         return READER_GONE
-    except ClozelineError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
-    except OSError as error:
-        sys.stderr.write(message_text(f"error: {explain_error(error)}\n"))
-        return 74
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{interrupted}\n")
         return 75 if isinstance(stop, Stopped) else 130
-    except Exception:
-        sys.stderr.write(message_text(traceback.format_exc()))
+    except Exception as error:
+        code, message = explain(error)
         sys.stderr.write(
-            "this is a mistake in Clozeline, not in your configuration: please report the lines "
-            "above\n"
+            f"error: {message}\n"
+            if message
+            else f"{message_text(traceback.format_exc())}this is a mistake in Clozeline, not in "
+            "your configuration: please report the lines above\n"
         )
-        return 1
     finally:
         guard_streams()  # Python flushes what is left
 

@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from clozeline.errors import ClozelineError, OutOfMemoryError, StorageError, message_text
+
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
@@ -31,6 +33,20 @@ def rebuild_hint(path: Path | str) -> str:
             return "copy the folder again, or import the model again"
 
     return "copy it again, or write it again with the command that wrote it"
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message of an error; 1 and no message for a bug."""
+    if isinstance(error, ClozelineError):
+        return error.exit_code, str(error)
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError.exit_code, message_text(
+            f"out of memory ({str(error) or type(error).__name__}): use fewer executor.workers or "
+            "a smaller data.micro_batch, or end other programs"
+        )
+    if isinstance(error, OSError):
+        return StorageError.exit_code, message_text(explain_error(error))
+    return 1, ""
 
 
 def explain_error(error: OSError) -> str:

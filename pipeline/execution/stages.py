@@ -42,7 +42,7 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.recipe import Recipe, explain_missing_stage, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import cannot_write, explain_error
+from clozeline.repair import cannot_write, explain
 
 DOCUMENTS: Final = "documents"
 """Name of the amount that most stages read and write."""
@@ -416,14 +416,13 @@ class UnitRunner:
         try:
             counts = self.work.run(unit, output)
             self.stage.check(counts, complete=False)
-        except ClozelineError as error:
-            self._save(unit, error=str(error), exit_code=error.exit_code)
-        except OSError as error:  # no layer below has explained the error of a file
-            message = explain_error(error) if error.filename else cannot_write(folder, error)
-            self._save(unit, error=message, exit_code=StorageError.exit_code)
         except Exception as error:
-            trace = message_text(traceback.format_exc())
-            self._save(unit, error=message_text(repr(error)), exit_code=1, trace=trace)
+            code, message = explain(error)
+            if isinstance(error, OSError) and not error.filename:
+                message = cannot_write(folder, error)
+            trace = "" if message else message_text(traceback.format_exc())
+            message = message or message_text(repr(error))
+            self._save(unit, error=message, exit_code=code, trace=trace)
         else:
             self._save(
                 unit,

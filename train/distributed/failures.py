@@ -6,14 +6,13 @@ from typing import Final
 import torch
 from torch.distributed import DistError
 
+from clozeline import repair
 from clozeline.errors import (
     PEER_LOST,
     ClozelineError,
     ConfigurationError,
     OutOfMemoryError,
-    StorageError,
 )
-from clozeline.repair import explain_error
 
 _PEER_GONE: Final = (
     *(
@@ -59,6 +58,5 @@ def explain(error: Exception) -> tuple[int, str]:
     ):
         return PEER_LOST, "another rank ended; its message says why"
 
-    if isinstance(error, OSError):
-        return StorageError.exit_code, explain_error(error)
-    return 1, "".join(traceback.format_exception(error))
+    code, message = repair.explain(error)
+    return code, message or "".join(traceback.format_exception(error))

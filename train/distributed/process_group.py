@@ -26,8 +26,8 @@ from clozeline.errors import (
     ConfigurationError,
     NoPeersError,
     RemoteRankError,
-    StorageError,
 )
+from clozeline.repair import explain
 from clozeline.train.distributed.launcher import describe_environment, free_port
 from clozeline.train.distributed.watchdog import RECORDER
 
@@ -76,14 +76,13 @@ class World:
 
     def raise_everywhere(self, error: Exception | None) -> None:
         """Raise the error of the lowest failed rank on every rank; others get a RemoteRankError."""
-        code = getattr(error, "exit_code", StorageError.exit_code)
-        problems = self.gather(None if error is None else (str(error), code))
+        problems = self.gather(None if error is None else explain(error))
         first = next((rank for rank, problem in enumerate(problems) if problem is not None), None)
         if first is None:
             return
         if first == self.rank and isinstance(error, ClozelineError):
             raise error
-        message, code = problems[first] or ("", 1)
+        code, message = problems[first] or (1, "")
         raise RemoteRankError(
             message if first == self.rank else f"rank {first}: {message}", code
         ) from error

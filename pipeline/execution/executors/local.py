@@ -16,6 +16,7 @@ from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Assignment, Executor, run_tasks
 from clozeline.process import child_context, die_with, guard_streams
+from clozeline.repair import explain
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -52,7 +53,7 @@ def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: 
         run_tasks(assignment, ranks)
     except (ClozelineError, OSError) as error:
         # not even a failure can be recorded: the driver meets the same error
-        raise SystemExit(getattr(error, "exit_code", 74)) from None
+        raise SystemExit(explain(error)[0]) from None
 
 
 def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -> None:

@@ -132,6 +132,7 @@ def load(folder, unit):
             "/in/a: Permission denied; change its permissions",
         ),
         ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')"),
+        ({"error": MemoryError("9 GiB")}, 77, "out of memory (9 GiB)"),
         ({"lose": 1}, 65, "do not add up"),
     ],
 )
