@@ -9,16 +9,15 @@ is its help.
 
 import difflib
 import itertools
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin
 
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import adapter_of, validate
 from clozeline.configuration.described_keys import DescribedKey, describe, find_annotation
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import (
@@ -29,6 +28,7 @@ from clozeline.configuration.overrides import (
     parse_word,
 )
 from clozeline.configuration.paths import WrittenPath, refusal_of_special
+from clozeline.configuration.redaction import leaves
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
@@ -127,13 +127,13 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
         language.require_all(data)
     options: Options = validate(schema, data, COMMAND_LINE)
-    refuse_overwriting(vars(options))
+    refuse_overwriting(adapter_of(type(options)).dump_python(options))
     return options
 
 
-def refuse_overwriting(values: Mapping[str, object]) -> None:
+def refuse_overwriting(values: object) -> None:
     """Refuse to write the file or folder of another key, in whatever spelling or by a link."""
-    named = [(key, path) for key, value in values.items() for path in _paths(value)]
+    named = [(keys[0], path) for keys, path in leaves(values) if isinstance(path, Path)]
 
     for key, output in named:
         for other, path in named if isinstance(output, WrittenPath) else ():
@@ -143,23 +143,11 @@ def refuse_overwriting(values: Mapping[str, object]) -> None:
                 )
 
 
-def _paths(value: Any) -> Iterator[Path]:
-    """Yield the paths in a value of a key."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _paths(item)
-    elif hasattr(value, "__pydantic_fields__"):
-        yield from _paths(vars(value))
-
-
 def _is_same(first: Path, second: Path) -> bool:
     """Return whether two paths lead to one file or folder."""
-    try:
+    if first.exists() and second.exists():
         return first.samefile(second)
-    except OSError:  # at least one does not exist
-        return os.path.realpath(first) == os.path.realpath(second)
+    return first.resolve() == second.resolve()
 
 
 def wants_all_keys(words: Sequence[str]) -> bool:

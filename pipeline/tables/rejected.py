@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 _Item = TypeVar("_Item")
+_NOT_UTF8: Final = (
+    "it is not UTF-8; convert the file, such as one of Excel by: "
+    "iconv -f windows-1252 -t utf-8 FILE > NEW_FILE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,10 @@ class Rejected:
     """content of the row and how to correct it; empty if the reason is enough"""
     texts: tuple[str, ...] = field(default=(), compare=False)
     """texts of the row, which documents may contain although no task uses it"""
+
+    def __post_init__(self) -> None:
+        if self.reason == "bad_utf8":
+            object.__setattr__(self, "detail", _NOT_UTF8)
 
     @property
     def explanation(self) -> str:

@@ -35,7 +35,7 @@ class CsvReader(RowReader):
     wrong or unclosed, the first line of the row is counted as `bad_csv`, and its second line starts
     the next row. Whether a line starts a row depends on all quotes before it, so a file is a single
     range. Without `delimiter`, `csv.Sniffer` finds it in a first line without a comma, and any
-    other delimiter is noted.
+    other delimiter is noted. A first line `sep=;` is skipped.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and
@@ -91,6 +91,8 @@ class CsvReader(RowReader):
 
             if lines_of_row.problem == _RESYNC:
                 yield SkippedRecord("note", _RESYNC)
+            elif names is None and row and row[0] == "sep=":  # the delimiter, for Excel
+                yield SkippedRecord("ignored", "header")
             elif names is not None or row == []:
                 yield self._make_item(row, names or [], lines_of_row)
             elif row is not None and not lines_of_row.problem:

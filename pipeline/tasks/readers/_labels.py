@@ -30,7 +30,11 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _PRINTED_LIST: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
 _MISSING_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
 _OUTSIDE_TAG: Final = "O"
-_TAG_LIKE: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
+_GLYPH: Final = re.compile(
+    "[^\\s\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+"""A character that a reader sees: no blank, control or mark of format, such as a soft hyphen."""
 _BEGIN_MARKS: Final = frozenset("BS")
 _BIOES_MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
 """Letters of all schemes, and the BIOES letters with the same role."""
@@ -102,7 +106,7 @@ def words_of(value: object) -> tuple[str, ...]:
     """Return the words of a list, a printed list, or a string split at white space.
 
     Raises:
-        Unfit: there are no words, or one is blank or not a string.
+        Unfit: there are no words, or one is not a string or has no visible character.
 
     Example:
         >>> words_of(["in", "New York"]), words_of("in  Rome"), words_of("['in', 'New York']")
@@ -114,7 +118,7 @@ def words_of(value: object) -> tuple[str, ...]:
         raise Unfit("empty_text")
     if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
         raise Unfit("fields")
-    if not all(word.strip() for word in value):
+    if not all(map(_GLYPH.search, value)):
         raise Unfit("empty_word")
     return tuple(value)
 
@@ -132,6 +136,8 @@ def is_vector(labels: Sequence[str]) -> bool:
 def number_of(value: object) -> float | None:
     """Return the finite number in a cell; None if there is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if not str(value).isascii() or "_" in str(value):  # which Python would read
         return None
     try:
         number = float(value)
@@ -246,15 +252,14 @@ def are_entities(tags: Sequence[str]) -> bool:
 def word_classes(tags: Sequence[str], column: str) -> list[str]:
     """Return the classes of words in order; entity tags become IOB2.
 
-    A warning names tags that only resemble entity tags, such as PER-B or B_PER.
+    A warning names tags with an `O` that are no entity tags, such as PER, PER-B or B_PER.
     """
     if are_entities(tags):
         types = {tag[2:] for tag in map(normalize, tags) if tag != _OUTSIDE_TAG}
         return [*bio_labels(sorted(types))]
 
     names = sort_classes(tags)
-    similar = sum(bool(_TAG_LIKE.fullmatch(tag)) for tag in tags)
-    if len(tags) > 1 and similar == len(tags) - 1:
+    if _OUTSIDE_TAG in map(normalize, tags):
         _LOG.warning(
             "tasks: the column %s holds %s: read as classes of words; entity tags are O, and B or "
             "I with a type, such as B-PER",

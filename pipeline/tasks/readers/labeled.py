@@ -56,6 +56,17 @@ _MOST_SHOWN_VALUES: Final = 10
 """Most values that a message shows."""
 
 
+def _require_one_column(value: object) -> object:
+    """Refuse a column for each class."""
+    if isinstance(value, list):
+        names = ", ".join(map(str, value))
+        raise ValueError(  # noqa: TRY004 (of pydantic)
+            f'expected one column, got {names}: join their 0 and 1 in one, such as "1,0", and give '
+            f"classes: [{names}]"
+        )
+    return value
+
+
 class LabeledReader(TaskReader):
     """Rows of named columns: one or two texts with an answer, or words with a class each.
 
@@ -92,7 +103,7 @@ class LabeledReader(TaskReader):
         label: str | None = None
         """column of the class: a name or an integer; with `words`, one class per word; for text
         files, `folder`"""
-        labels: str | None = None
+        labels: Annotated[str | None, BeforeValidator(_require_one_column)] = None
         """column of any number of classes: a list, a string split at `separator`, or, with
         `classes`, 1 or 0 per class; an empty string means no class"""
         score: str | None = None
@@ -357,14 +368,16 @@ class LabeledReader(TaskReader):
     def _in_normal_form(self, label: str) -> str:
         """Return a label in NFC; warn once if a class is written in two forms."""
         name = compose(label)
-        form = self._forms.setdefault(name, label)
-        if form != label and name not in self._joined:
-            self._joined.add(name)
+        key = str(int(name)) if is_integer(name) else name.casefold()
+        form = self._forms.setdefault(key, label)
+        if form != label and key not in self._joined:
+            self._joined.add(key)
             _LOG.warning(
-                "tasks: the column %s holds %r in two Unicode forms: they are read as one class, "
-                "in NFC",
+                "tasks: the column %s holds %r in two forms, also %r: they are read as %s",
                 self._answer,
-                name,
+                form,
+                label,
+                "one class, in NFC" if compose(form) == name else "two classes",
             )
         return name
 

@@ -22,6 +22,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
     Unfit,
 )
+from clozeline.pipeline.tasks.readers._labels import is_integer
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
 _ONE_BASED_HINT: Final = (
@@ -124,10 +125,7 @@ class MultipleChoiceReader(TaskReader):
         if spec.answers:
             right = spec.answers.index(str(answer)) if str(answer) in spec.answers else -1
         else:
-            is_index = (
-                isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
-            )
-            right = int(text) if is_index else -1
+            right = int(text) if is_integer(text) else -1
 
         if right == len(choices):
             raise Unfit("bad_label", _ONE_BASED_HINT)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
@@ -22,6 +22,12 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
+
+_LAYOUT: Final = (
+    "expected SQuAD's layout, an object with a list `data` of articles; of rows as `datasets` "
+    'saves them, write {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": '
+    '..., "answers": [{"text": ..., "answer_start": ...}]}]}, ...]}]}'
+)
 
 
 def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -> Question:
@@ -123,16 +129,17 @@ class SquadReader(TaskReader):
         )
 
     def open(self, path: Path) -> RowFile:
-        data = read_json_value(path, self.limits)
+        try:
+            data = read_json_value(path, self.limits)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{error}; {_LAYOUT}") from error
         articles = data.get("data") if isinstance(data, Mapping) else None
         if (
             not isinstance(articles, list)
             or not articles
             or not all(isinstance(article, Mapping) for article in articles)
         ):
-            raise ConfigurationError(
-                f"{path}: expected SQuAD's layout, an object with a list `data` of articles"
-            )
+            raise ConfigurationError(f"{path}: {_LAYOUT}")
 
         layout = f"SQuAD {data.get('version', 'without version')}"
         return RowFile(path, layout, lambda: enumerate(_questions(articles)))

@@ -76,6 +76,13 @@ def test_a_first_line_without_a_comma_tells_the_delimiter(write, data, found):
     assert notes == ([found] if found else [])
 
 
+@pytest.mark.parametrize("delimiter", ";,|\t")
+def test_the_line_of_excel_that_names_the_delimiter_is_no_row(write, delimiter):
+    path = write(f"sep={delimiter}\r\ntext{delimiter}b\r\nx{delimiter}y\r\n")
+
+    assert texts(read(path, name="csv")) == ["x"]
+
+
 @pytest.mark.parametrize("later", ["later", '"later"'])
 def test_quotes_that_do_not_end_cost_one_line(write, later):
     rows = [f"row {number}" for number in range(1001)]

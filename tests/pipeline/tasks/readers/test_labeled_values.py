@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers._labels import (
     number_of,
 )
 from tests.pipeline.tasks.readers.labeled_files import completed, read_rows, write_rows
-from tests.pipeline.tasks.readers.reading import items_of, reasons, written
+from tests.pipeline.tasks.readers.reading import items_of, json_lines, reader_of, reasons, written
 
 
 def test_several_labels_of_a_list_or_of_a_text(tmp_path):
@@ -41,8 +41,47 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
     )
 
 
+def test_classes_that_look_alike_stay_apart_and_are_named(tmp_path, caplog):
+    for labels in (["Pos", "pos", "neg"], ["1", "01", "2"]):
+        caplog.clear()
+        reader, _ = read_rows(tmp_path, [{"text": "a", "label": x} for x in labels], label="label")
+        message = f"{labels[0]!r} in two forms, also {labels[1]!r}: they are read as two classes"
+
+        assert sorted(reader.metadata.labels) == sorted(labels)
+        assert message in caplog.text
+
+
+def test_a_column_for_each_class_is_refused_with_the_way_out():
+    with pytest.raises(ConfigurationError, match=r"labels: expected one column.*classes: \[a, b\]"):
+        reader_of("labeled", labels=["a", "b"])
+
+
+WITHOUT_GLYPH = "\u200b\xad\ufeff\u2028\u200d\x85\ufe0f\u3164\u2060 \xa0\u2800"
+
+
+@pytest.mark.parametrize("form", ["prose", "code", "none"])
+def test_words_without_a_glyph_are_empty(tmp_path, form):
+    reader = reader_of("labeled", words="words", label="tags", classes=["X"])
+    reader.form = form
+    rows = [*WITHOUT_GLYPH, WITHOUT_GLYPH, "", "\u0301", "\U0001f468\u200d", "\ue000"]
+    rows = [{"words": ["a", word], "tags": ["X", "X"]} for word in rows]
+    items = items_of(reader, written(tmp_path, json_lines(*rows), "rows.jsonl"))
+
+    assert [getattr(item, "reason", None) for item in items] == [*["empty_word"] * 14, *[None] * 3]
+
+
+def test_tags_with_an_o_that_are_no_entity_tags_are_named(tmp_path, caplog):
+    for tags in (["O", "LOC"], ["O", "PER-B"]):
+        caplog.clear()
+        completed(
+            write_rows(tmp_path, "jsonl", [{"w": ["a", "b"], "t": tags}]), words="w", label="t"
+        )
+        assert "read as classes of words; entity tags are O, and B or I" in caplog.text
+
+
 def test_numbers(tmp_path):
-    path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
+    marks = ("1.5", "4", "x", "", "nan", "1_0", "\u0663", "inf")
+    path = written(tmp_path, "\na,".join(["text,mark", *marks]), "train.csv")
     reader = completed(path, score="mark")
 
     assert (reader.metadata.head, reader.metadata.low, reader.metadata.high) == (
@@ -55,7 +94,7 @@ def test_numbers(tmp_path):
     items = items_of(reader, path)
 
     assert [item.target for item in items[:2]] == [1.5, 4.0]
-    assert reasons(items) == {"bad_label": 2, "no_label": 1}
+    assert reasons(items) == {"bad_label": 5, "no_label": 1}
 
     narrow = completed(path, score="mark", range=[0, 2])
 
@@ -174,7 +213,7 @@ def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
     assert [reader.metadata.labels[label] for label in found] == [
         names[label == "bar"] for label in labels
     ]
-    assert sum("two Unicode forms" in record.message for record in caplog.records) >= 1
+    assert sum("one class, in NFC" in record.message for record in caplog.records) >= 1
 
     caplog.clear()
     read_rows(tmp_path, rows[:2], **{"labels" if several else "label": "label"})

@@ -73,6 +73,16 @@ def test_facts_stand_with_the_set(tmp_path):
                 "columns context, choices, got label without context, choices",
             ),
             ({"name": "squad"}, '{"data": []}', "expected SQuAD's layout"),
+            (
+                {"name": "squad"},
+                '{"id": 1}\n{"id": 2}\n',
+                "JSON lines; expected SQuAD's layout.*qas",
+            ),
+            (
+                {"name": "labeled", "label": "l", "delimiter": ","},
+                b"text,l\na,\xe9\n",
+                "not UTF-8.*iconv -f windows-1252",
+            ),
             ({"name": "squad"}, "[1]", "expected SQuAD's layout"),
             ({"name": "squad"}, '{"data": [1]}', "expected SQuAD's layout"),
             ({"name": "squad"}, '{"data": 3}', "expected SQuAD's layout"),
