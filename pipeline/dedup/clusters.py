@@ -40,6 +40,7 @@ from clozeline.pipeline.dedup.parts import (
     DedupCounts,
     DuplicateCounts,
     Parts,
+    RangePass,
     Schema,
     choose_kept,
     find_hash_bounds,
@@ -84,7 +85,7 @@ _PART_DROP: Final = (*DROP, ("part", "<u4"))
 
 
 @dataclass
-class _RoundPass(Pass[DedupCounts]):
+class _RoundPass(RangePass):
     """A pass over ranges in a round of splitting components, which ends its name."""
 
     parts: Parts
@@ -373,7 +374,7 @@ class NearResolve(_RoundPass):
 
 
 @dataclass
-class NearClusters(Pass[DedupCounts]):
+class NearClusters(RangePass):
     """Per range of uids: write clusters, and send drops to the parts that name the document."""
 
     parts: Parts

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.dedup.parts import (
     DedupCounts,
+    RangePass,
     find_group_starts,
     find_number_bounds,
     pack_rows,
@@ -108,7 +109,7 @@ def send_stars(
 
 
 @dataclass
-class _StarPass(Pass[DedupCounts]):
+class _StarPass(RangePass):
     """A pass over ranges of nodes that reads edges and sends others."""
 
     folder: Path

@@ -23,6 +23,7 @@ from clozeline.pipeline.dedup.parts import (
     DROP,
     DedupCounts,
     Parts,
+    RangePass,
     Uids,
     choose_kept,
     find_group_starts,
@@ -195,7 +196,7 @@ class ExactHashes(Pass[DedupCounts]):
 
 
 @dataclass
-class ExactSurvivors(Pass[DedupCounts]):
+class ExactSurvivors(RangePass):
     """Per hash range: choose the document to keep of each group, and send drops to their parts.
 
     Before near dedup, it also records which parts hold copies of a kept document, because near

@@ -15,6 +15,7 @@ from clozeline.arrays import Bool, Int64
 from clozeline.pipeline.dedup.against import OtherOutput
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts, RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import (
     KnownRecords,
     Output,
@@ -331,7 +332,7 @@ class Parts:
         return {
             "parts": self.names,
             "local": self.documents.names,
-            "ranges": tuple(f"{number:06d}" for number in range(self.ranges)),
+            "ranges": tuple(name_range(number, self.ranges) for number in range(self.ranges)),
         }
 
     def digest_pieces(
@@ -353,6 +354,22 @@ class Parts:
         drops = read_rows(self.folder, self.shuffle(name), part, DROP)
         order = np.argsort(drops["uid"])
         return drops["uid"][order], drops["kept"][order]
+
+
+class RangePass(Pass[DedupCounts]):
+    """A pass over hash ranges, whose units bear the number of ranges in their names.
+
+    Each range of another number holds other hashes, and sends other rows to other units, even if it
+    holds none.
+    """
+
+    def unit_name(self, unit: int) -> str:
+        return name_range(unit, self.units)
+
+
+def name_range(number: int, ranges: int) -> str:
+    """Return the name of one of `ranges` hash ranges."""
+    return f"{number:06d}-of-{ranges:06d}"
 
 
 def count_ranges(shards: int) -> int:

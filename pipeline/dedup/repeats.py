@@ -22,6 +22,7 @@ from clozeline.pipeline.dedup.parts import (
     DedupCounts,
     Parts,
     PieceCounts,
+    RangePass,
     find_group_starts,
     find_hash_bounds,
     find_number_bounds,
@@ -234,7 +235,7 @@ class PieceHashes(Pass[DedupCounts]):
         return {"pieces": {name: amounts}}
 
 
-class PieceDrops(Pass[DedupCounts]):
+class PieceDrops(RangePass):
     """Per range of hashes: find repeated pieces, and send the removed pieces to their parts."""
 
     def __init__(self, parts: Parts, pieces: TextPieces) -> None:
@@ -409,9 +410,11 @@ class PartRemoval:
         return runs
 
     def count_pieces(self) -> dict[str, PieceCounts]:
-        """Return the number of pieces to remove, by type."""
+        """Return the number of pieces to remove, by type; a type without any is left out."""
         return {
-            name: {"applied": sum(map(len, by_row.values()))} for name, by_row in self._runs.items()
+            name: {"applied": sum(map(len, by_row.values()))}
+            for name, by_row in self._runs.items()
+            if by_row
         }
 
 
@@ -440,8 +443,5 @@ class RemoveDuplicates(Pass[DedupCounts]):
             self.removals.parts.find_documents(unit),
             removal.decide,
         )
-        counts: DedupCounts = {}
-        if self.removals.pieces:
-            counts = {**removal.counts, "pieces": removal.count_pieces()}
-        add_counts(counts, rewritten)
-        return counts
+        counts: DedupCounts = {**removal.counts, "pieces": removal.count_pieces()}
+        return add_counts(counts, rewritten)

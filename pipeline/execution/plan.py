@@ -312,8 +312,8 @@ def _identify(
     """Return the identity of each input's content, by source.
 
     A file with another size or time, or with another version in a store, has another identity. With
-    `verify`, the content of a local file decides: the ranges that units have read are compared with
-    the hashes in their records.
+    `verify`, the content of a local file of the same size decides: the ranges that units have read
+    are compared with the hashes in their records.
     """
     known = {each["source"]: each for each in saved.inputs} if saved else {}
     identities = {}
@@ -325,11 +325,15 @@ def _identify(
         return identities
 
     before = {name: each["identity"] for name, each in known.items()}
-    paths = {file.source: file.path for file in files if isinstance(file.path, Path)}
+    paths = {
+        file.source: file.path
+        for file in files
+        if isinstance(file.path, Path) and known.get(file.source, {}).get("bytes") == file.bytes
+    }
     for record in read_records(recipe.folder(PLAN_STAGE)):
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
-            if name in paths and name in before:
+            if name in paths:
                 found = range_hash(paths[name], *map(int, bounds.split("-")))
                 # a file that changed in one range has changed
                 is_known = found == digest and not identities[name].endswith(_VERIFIED)

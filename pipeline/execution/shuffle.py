@@ -223,6 +223,7 @@ class Shuffle:
 
         Raises:
             NotMadeError: a source must run first.
+            IntegrityError: a source has pieces for another number of units.
         """
 
         def add_up() -> list[int]:
@@ -230,7 +231,13 @@ class Shuffle:
             for source in self.sources:
                 record = known.find(folder, self.writer, source)
                 file = record.output(folder, self.digests_file(source))
-                total += np.frombuffer(file.buffer(), np.uint64)
+                digests = np.frombuffer(file.buffer(), np.uint64)
+                if len(digests) != self.destinations:
+                    raise IntegrityError(
+                        f"{file.path}: expected the digests of {self.destinations:,} pieces, got "
+                        f"{len(digests):,}: remove {folder} and run the same command again"
+                    )
+                total += digests
             return list(map(int, total))
 
         return f"{known.once((folder, self.name, 'pieces'), add_up)[destination]:016x}"

@@ -67,7 +67,8 @@ class Pass(ABC, Generic[StageCounts]):
     def unit_name(self, unit: int) -> str:
         """Return the name of a unit in its record and its files.
 
-        It must not depend on the other units, so that a unit keeps its files if units are added.
+        It must not depend on the other units, so that a unit keeps its files if units are added. A
+        hash range names their number, too: with another number, it is another range.
         """
         return f"{unit:06d}"
 

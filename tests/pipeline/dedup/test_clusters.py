@@ -57,10 +57,11 @@ def write_documents(folder, options, rng, sizes, ranges, others=0):
 
     named = np.sort(uids[rng.random(len(uids)) < 0.4])
     copies = pack_rows(COPY, {"uid": named, "part": rng.integers(0, len(sizes), len(named))})
-    for source in range(ranges):
-        rows = copies[source::ranges]
+    kept = parts.shuffle("exact-kept")
+    for number, source in enumerate(kept.sources):
+        rows = copies[number::ranges]
         bounds = find_hash_bounds(rows["uid"], ranges)
-        write_rows(Output(folder), parts.shuffle("exact-kept"), f"{source:06d}", rows, bounds)
+        write_rows(Output(folder), kept, source, rows, bounds)
 
     return parts
 

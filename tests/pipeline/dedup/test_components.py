@@ -11,6 +11,7 @@ from clozeline.pipeline.dedup.components import (
     read_edges,
     send_stars,
 )
+from clozeline.pipeline.dedup.parts import name_range
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.unit_record import Output
 from tests.pipeline.stage_in_memory import run_passes
@@ -27,7 +28,7 @@ def smallest_reached(count, left, right):
 
 def connect(folder, left, right, ranges):
     """Send every edge from a unit of its own choice; return labels of nodes, and the passes."""
-    names = tuple(f"{number:06d}" for number in range(ranges))
+    names = tuple(name_range(number, ranges) for number in range(ranges))
     edges = Shuffle("edges", names, ranges, "drawn")
     for number, source in enumerate(names):
         some = slice(number, None, ranges)

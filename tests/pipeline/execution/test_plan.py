@@ -219,6 +219,15 @@ def test_an_edit_that_keeps_the_time_is_found_by_verify(started):
     assert start(recipe) == [True]
 
 
+def test_a_file_that_grows_has_its_new_size_after_verify(started):
+    path, recipe = started
+    with path.open("a") as file:
+        file.write('{"text": "one more row"}\n')
+    start(recipe, verify=True)
+
+    assert load_plan(recipe).bytes == path.stat().st_size
+
+
 def test_a_copied_input_is_kept_if_its_content_is_compared(started, tmp_path):
     path, _ = started
     other = tmp_path / "moved" / "a.jsonl"

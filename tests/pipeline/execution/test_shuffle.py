@@ -3,6 +3,8 @@
 Opens grow linearly.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution import shuffle as shuffles
 from clozeline.pipeline.execution.shuffle import PieceFile, PieceWriter, Shuffle
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import KnownRecords, Output, UnitRecord
 
 
 def shuffle_of(sources, destinations):
@@ -69,6 +71,19 @@ def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
     fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
         list(shuffle.read(tmp_path, 0))
+
+
+def test_pieces_for_another_number_of_units_are_refused_by_name(tmp_path):
+    shuffle = shuffle_of(1, 1)
+    output = Output(tmp_path)
+    with shuffle.write(output, *shuffle.sources) as writer:
+        writer.add([b"x"])
+    record = UnitRecord("x", *shuffle.sources, "", "", {}, "ok", {}, output.files)
+    record.save(tmp_path)
+
+    assert len(shuffle.digest(tmp_path, KnownRecords(), 0)) == 16
+    with pytest.raises(IntegrityError, match=r"from 0\.u64: expected .* of 2 pieces, got 1"):
+        replace(shuffle, destinations=2).digest(tmp_path, KnownRecords(), 0)
 
 
 PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
