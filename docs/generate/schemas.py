@@ -1,6 +1,7 @@
 """The JSON Schemas of manifests and checkpoints, from the classes that read them."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -25,21 +26,27 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def _schema_of(kind: Any) -> dict[str, Any]:
-    """Return the schema of a class, with the docstrings of its keys."""
+def _schema_of(kind: Any, omitted: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of a class, with the docstrings of its keys.
+
+    All keys are required, also those with a default, except what a writer omits.
+    """
     schema = TypeAdapter(kind).json_schema(schema_generator=_Untitled)
     meanings = {each.key: each.meaning for each in describe(kind) if each.meaning}
     for key, entry in schema["properties"].items():
         if key in meanings:
             entry["description"] = meanings[key]
+    for part in (schema, *schema["$defs"].values()):
+        if keys := part.get("properties"):
+            part["required"] = [key for key in keys if key not in omitted]
     return schema
 
 
 def write_schemas() -> dict[str, str]:
     """Return the text of each schema by its path in the repository."""
-    manifest = _schema_of(Manifest)
-    checkpoint = _schema_of(Index)
-    state = _schema_of(TrainState)
+    manifest = _schema_of(Manifest, ("predict_from", "checksum"))
+    checkpoint = _schema_of(Index, ())
+    state = _schema_of(TrainState, TrainState.OPTIONAL)
     checkpoint["$defs"] |= {**state.pop("$defs"), "TrainState": state}
     checkpoint["properties"]["state"] = {"$ref": "#/$defs/TrainState"}
 

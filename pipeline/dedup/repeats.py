@@ -444,4 +444,5 @@ class RemoveDuplicates(Pass[DedupCounts]):
             removal.decide,
         )
         counts: DedupCounts = {**removal.counts, "pieces": removal.count_pieces()}
-        return add_counts(counts, rewritten)
+        add_counts(counts, rewritten)
+        return counts

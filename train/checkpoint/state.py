@@ -26,6 +26,16 @@ class TrainState:
     """Position and description of a run, without parameters and optimizer states."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
+    OPTIONAL: ClassVar = (
+        "heldout_losses",
+        "best",
+        "base",
+        "distillation",
+        "token_rule",
+        "skipped_rows",
+        "rollbacks",
+    )
+    """keys that are written only with a value"""
 
     step: _Count
     """optimizer steps done, skipped ones included"""
@@ -85,16 +95,7 @@ class TrainState:
 
     def as_dict(self) -> dict[str, object]:
         """Return the state as a dictionary for the index, without empty optional keys."""
-        optional = (
-            "heldout_losses",
-            "best",
-            "base",
-            "distillation",
-            "token_rule",
-            "skipped_rows",
-            "rollbacks",
-        )
-        absent = [key for key in optional if not getattr(self, key)]
+        absent = [key for key in self.OPTIONAL if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
