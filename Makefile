@@ -48,7 +48,7 @@ test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slu
 # Both ends of the versions that pyproject.toml allows; torch is the same, and Python is that of PYTHON.
 $(VENV)/%/.installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(@D)
-	sed -nE 's/^ *"([a-z0-9-]+)(\[[a-z0-9]+\])?>=([0-9.]+)",.*/\1==\3/p' $< > $(@D)/lowest.txt
+	sed -nE 's/^ *"([a-z0-9-]+)(\[[a-z0-9]+\])?>=([0-9.]+)(,<[0-9]+)?",.*/\1==\3/p' $< > $(@D)/lowest.txt
 	$(@D)/bin/pip install -q --upgrade 'pip>=26'
 	$(@D)/bin/pip install -q torch==2.13.0
 	$(@D)/bin/pip install -q $(if $(filter lowest,$*),-c $(@D)/lowest.txt) -e '.[dev]'
