@@ -43,6 +43,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.distributed.launcher import free_port
 
+SMALLEST = None
 CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
 HARNESS: Final = 5
 """Paradigms that lm-eval scores too, where it is installed."""

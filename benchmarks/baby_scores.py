@@ -27,6 +27,7 @@ from torch import Tensor
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
 from clozeline.tools.runs.evaluation.perplexity import TokenNgrams
 
+SMALLEST = None
 Sums = np.ndarray[Any, np.dtype[np.float64]]
 """Log-probabilities of sentences."""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")

@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.peers.clozeline import write_set
 from benchmarks.peers.workload import BATCH, token_rows
 
+SMALLEST = "--samples 4096 --ids 16 --latency 0 --repeats 1"
 ROWS = (64, 120, 240, 480, 960, 1920)
 
 
@@ -34,7 +35,7 @@ class SlowFiles(BaseHTTPRequestHandler):
     def __init__(self, folder: Path, latency: float, *arguments: object) -> None:
         self.folder = folder
         self.latency = latency
-        super().__init__(*arguments)  # type: ignore[arg-type]
+        super().__init__(*arguments)
 
     def do_HEAD(self) -> None:
         self._answer(with_body=False)
@@ -75,8 +76,11 @@ def serve(folder: Path, latency: float, ports: Any) -> None:
     server.serve_forever()
 
 
-def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], dict[str, float]]:
-    """Read a set; return the least CPU and wall seconds of an epoch, and the stream's counters."""
+def read_epochs(place: Path | str, epochs: int = 0) -> tuple[dict[str, float], dict[str, float]]:
+    """Read a set; return the least CPU and wall seconds of an epoch, and the stream's counters.
+
+    Without a number of epochs: the wall seconds of a first epoch and of its first step.
+    """
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
@@ -91,7 +95,7 @@ def read_epochs(place: Path | str, epochs: int = 1) -> tuple[dict[str, float], d
             stream.next_step()
 
     try:
-        if epochs == 1:
+        if not epochs:
             stream.next_step()
             first = time.perf_counter() - start
             read()

@@ -1,7 +1,7 @@
 """The whole chain from pages to rows of tokens, beside datatrove's own blocks.
 
-    python -m benchmarks.chain [--warc FILE] [--pages FOLDER] [--repeats 2]
-        [--peers-python PYTHON] [--json FILE]
+    python -m benchmarks.chain [--warc FILE] [--pages FOLDER] [--most N]
+        [--repeats 2] [--peers-python PYTHON] [--json FILE]
 
 Extraction, near-duplicates by MinHash (14 bands of 8), tokens, and rows of 512 tokens. Both have
 the same pages, the same tokenizer and one worker. Ours reads a WARC, datatrove a JSONL file with
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +34,10 @@ from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.extraction_pages import read_pages
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.tools.experiments.multirun.python_pages import write_warc
+from clozeline.tools.experiments.multirun.python_pages import render_pages, write_warc
 from clozeline.tools.experiments.multirun.runner import write_pages
 
+SMALLEST = "--most 40 --repeats 1"
 _TARGETS: Final = {"trafilatura": 2.5, "resiliparse": 8.0}
 """How many times fewer CPU seconds ours must take, by extractor."""
 _CLOZELINE: Final = Path(sys.executable).with_name("clozeline")
@@ -124,12 +126,14 @@ def run_theirs(
     return seconds, json.loads(said.splitlines()[-1])
 
 
-def write_inputs(folder: Path, warc: Path | None, pages: Path | None) -> Path:
+def write_inputs(folder: Path, warc: Path | None, pages: Path | None, most: int) -> Path:
     """Write the WARC of our chain, and the same pages for datatrove next to it."""
     made = folder / "pages" / "pages.warc.gz"
     made.parent.mkdir()
     if warc is not None:
         shutil.copyfile(warc, made)
+    elif most:
+        write_warc(made, islice(render_pages(), most))
     elif pages is None:
         write_pages(made)
     else:
@@ -152,6 +156,7 @@ def main() -> int:
         __doc__,
         warc=Path,
         pages=Path,
+        most=(0, "first pages of Python's reference; default: all"),
         repeats=2,
         peers_python=(sys.executable, "interpreter with benchmarks/peers/requirements.txt"),
     ).parse_args()
@@ -161,7 +166,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        warc = write_inputs(folder, options.warc, options.pages)
+        warc = write_inputs(folder, options.warc, options.pages, options.most)
         sample = {"train_tokenizer": {"name": "byte_bpe", "size": 8000}}
         recipe = write_recipe(folder / "sample", warc, "resiliparse", sample)
         cpu_of(_CLOZELINE, "pipeline", "--quiet", "--config", recipe)

@@ -37,6 +37,7 @@ from clozeline.tools.models.compress import CompressOptions, compress
 from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 
+SMALLEST = None
 CONFIGS: Final = ROOT / "configs" / "compression"
 PARTS: Final = ("sets", "distillation", "pruning", "quantization", "early")
 STUDENT_LAYERS: Final = "[1,3]"

@@ -32,6 +32,7 @@ from clozeline.pipeline.shards import write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import token_columns
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
+SMALLEST = "--rows 64 --documents 50"
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
 
 _RUNS = 7
@@ -228,6 +229,7 @@ def stage(documents: int, objective: str) -> float:
             "corpus": "benchmark",
             "output": name,
             "heldout": {"fraction": 0.0},
+            "train_tokenizer": {},
             "group": {},
             "corrupt": [objective],
         }
@@ -245,7 +247,8 @@ def _run(work: Any, output: Output) -> Mapping[str, Any]:
     from clozeline.pipeline.execution.unit_record import UnitRecord
 
     counts: Mapping[str, Any] = work.run(0, output)
-    UnitRecord(work.name, 0, "", "ok", dict(counts), output.files).save(output.folder)
+    unit = work.unit_name(0)
+    UnitRecord(work.name, unit, "", "", {}, "ok", counts, output.files).save(output.folder)
     return counts
 
 

@@ -22,6 +22,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
+SMALLEST = "--texts 20"
 RUNS = 3
 PAIRS: dict[str, tuple[dict[str, Any], type]] = {
     "gopher_quality": ({"letter_words": "tokens"}, blocks.GopherQualityFilter),

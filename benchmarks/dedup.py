@@ -33,6 +33,7 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 
+SMALLEST = "--megabytes .1 --pairs 50"
 DOCUMENT_CHARACTERS = 2700
 TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 12.0}
 RUNS = 3

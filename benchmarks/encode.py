@@ -39,6 +39,7 @@ from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenize
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, sentinel_pieces
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
 
+SMALLEST = "--megabytes .05 --size 600 --rounds 1"
 BATCH = 256
 LLAMA3 = "tokenizer_json: byte_bpe, Llama 3's words"
 TARGET = 0.8

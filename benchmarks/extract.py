@@ -1,6 +1,6 @@
 """Scores and speed of the extractors on pages whose main text was marked by people.
 
-    python -m benchmarks.extract [--pages FOLDER] [--repeats 3] [--json FILE]
+    python -m benchmarks.extract --pages FOLDER [--repeats 3] [--json FILE]
 
 FOLDER holds the archives of `benchmarks/extraction_pages.py`. F1 is over shingles of four tokens,
 precision and recall averaged over pages; in the third set, over strings that must and must not be
@@ -8,7 +8,6 @@ kept. Each extractor reads the pages as `clean` gives them to it, prepared, and 
 Milliseconds are CPU time of one process, the fastest pass over all pages, in turns.
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, score_stri
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.registries import EXTRACTORS
 
+SMALLEST = None
 CASES: dict[str, dict[str, Any]] = {
     "resiliparse": {"name": "resiliparse"},
     "trafilatura": {"name": "trafilatura"},
@@ -60,18 +60,10 @@ def score(pages: Sequence[MarkedPage], texts: Sequence[str]) -> dict[str, dict[s
 
 def main() -> int:
     """Print and write the figures."""
-    options = parser(
-        __doc__,
-        pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"),
-        repeats=3,
-    ).parse_args()
-
-    folder = options.pages or Path(os.environ.get("CLOZELINE_DATA", ".")) / "html"
-    if not folder.is_dir():
-        print(f"extract: skipped, because {folder} is no folder; name it by --pages FOLDER")
-        return 0
-
-    pages = read_pages(folder)
+    made = parser(__doc__, repeats=3)
+    made.add_argument("--pages", type=Path, required=True, metavar="FOLDER")
+    options = made.parse_args()
+    pages = read_pages(options.pages)
     htmls = [page.html for page in pages]
     extractors = {f"{name}, bare": build(keys, prepares=False) for name, keys in CASES.items()}
     extractors |= {name: build(keys, prepares=True) for name, keys in CASES.items()}

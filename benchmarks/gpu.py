@@ -68,6 +68,7 @@ from benchmarks.model import (
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.train.logs.cost_estimate import peak_of
 
+SMALLEST = None
 _LEAST = 20.0
 """Seconds that an experiment needs at least: imports and compilation."""
 

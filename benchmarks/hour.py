@@ -48,6 +48,7 @@ from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines, step_records
 
+SMALLEST = None
 PEER: Final = Path(__file__).parent / "peers" / "pretraining.py"
 PROBE: Final = 40
 """Steps that measure the speed, at least the warmup of our templates."""

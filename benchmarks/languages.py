@@ -48,6 +48,7 @@ from clozeline.pipeline.clean.languages import (
 from clozeline.pipeline.registries import LANGUAGES
 from clozeline.pipeline.text.normal_form import normalize
 
+SMALLEST = "--repeats 1"
 _CHARACTERS: Final = 2300
 _MOST_DOCUMENTS: Final = 1000
 _FASTER: Final = 5.0

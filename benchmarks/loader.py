@@ -45,6 +45,7 @@ from benchmarks.peers.workload import (
     token_rows,
 )
 
+SMALLEST = "--samples 2048"
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours,
     ZSTD: OursZstd,

@@ -36,6 +36,7 @@ from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
 
+SMALLEST = "--rounds 1 --cases packed"
 VOCABULARY = {"bert_base": 30522, "tinybert_6": 30522, "gpt2_small": 50257, "t5_base": 32128}
 LABELS = 0.15
 Step = Callable[[], None]

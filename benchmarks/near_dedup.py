@@ -40,6 +40,7 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.seeding import mix
 
+SMALLEST = "--documents 2000 --parts 2 --ranges 4"
 _GENERATED = 1 << 15  # signatures drawn at once
 
 

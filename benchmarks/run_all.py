@@ -15,27 +15,28 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, verdict, write_json
 
-_NEED_MORE: Final = frozenset({"baby", "baby_scores", "compression", "gpu", "sentences"})
-"""Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the
-commands."""
+SMALLEST = None
+"""Each benchmark declares the options of its smallest run; None: it needs files, a run or a GPU,
+and the page with its figures has the command."""
 _START: Final = 'if __name__ == "__main__":'
 """A module of `benchmarks/` without this line is a part of others."""
 _LOAD_EVERY_S: Final = 5.0
 
 
-def benchmark_names() -> list[str]:
-    """Return the benchmarks that need nothing, sorted."""
-    scripts = {
+def smallest_runs() -> dict[str, str | None]:
+    """Return the options of the smallest run of each benchmark, sorted by name."""
+    scripts = (
         path.stem
-        for path in (ROOT / "benchmarks").glob("*.py")
+        for path in sorted((ROOT / "benchmarks").glob("*.py"))
         if _START in path.read_text(encoding="utf-8")
-    }
-    return sorted(scripts - _NEED_MORE - {"run_all"})
+    )
+    return {name: import_module(f"benchmarks.{name}").SMALLEST for name in scripts}
 
 
 def find_rows(content: Any) -> Iterator[dict[str, Any]]:
@@ -77,7 +78,7 @@ def shorten(value: float | str | None) -> str:
 
 def main() -> int:
     """Run the benchmarks, print one table, and return the exit code."""
-    names = benchmark_names()
+    names = [name for name, options in smallest_runs().items() if options is not None]
     made = parser(__doc__, peers=(str, "interpreter with the peers"))
     made.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names)

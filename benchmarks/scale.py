@@ -53,6 +53,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
+SMALLEST = "--shards 200 --ranks 20 --savers 8"
 _ROW_BYTES = 1057
 _SHARD_BYTES = BLOCK_ROWS * _ROW_BYTES + 1000
 _SAMPLED_RANKS = 50

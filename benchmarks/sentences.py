@@ -28,6 +28,7 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SENTENCES
 from clozeline.pipeline.tables import read_list, read_sentences
 
+SMALLEST = None
 OURS: Final = "ours"
 PEERS: Final = Path(__file__).parent / "peers" / "splitters.py"
 _TEXT_SENTENCES: Final = 10

@@ -50,6 +50,7 @@ from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
+SMALLEST = "--html .2"
 _RECIPE = """
 corpus: stages
 heldout: {fraction: 0}

@@ -46,6 +46,7 @@ from clozeline.train.logs.recorder import Recorder
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.run import run_training
 
+SMALLEST = "--steps 5 --repeats 1"
 BARE_TARGET = 1.03
 FAULTS = 100
 """Largest number of page faults in a step."""
@@ -85,13 +86,16 @@ class Clock:
 @contextlib.contextmanager
 def tick_our_steps(clock: Clock) -> Iterator[None]:
     """Tick after each step of our trainer, and silence it."""
-    record: Callable[..., None] = Recorder.step
+    record: Callable[..., None] = Recorder.record_step
 
     def record_and_tick(*arguments: Any, **options: Any) -> None:
         record(*arguments, **options)
         clock.tick()
 
-    with contextlib.redirect_stdout(io.StringIO()), patch.object(Recorder, "step", record_and_tick):
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        patch.object(Recorder, "record_step", record_and_tick),
+    ):
         yield
 
 

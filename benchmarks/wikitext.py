@@ -26,6 +26,7 @@ from benchmarks.texts import natural_texts
 from clozeline.pipeline.ingest.formats.wiki_templates import TemplateCall, find_template
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 
+SMALLEST = "--pages 10"
 _PLAIN = re.compile(r"[A-Z][\w ,.()-]{60,900}\.")
 _WORD = re.compile(r"\w+")
 _AROUND = (

@@ -32,6 +32,7 @@ from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.cost_estimate import estimate_memory
 from clozeline.train.logs.json_lines import read_lines, step_records
 
+SMALLEST = "--steps 5"
 RANKS = 2
 STAGES = (0, 1, 2, 3)
 VOCABULARY = 4000
