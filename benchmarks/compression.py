@@ -182,7 +182,7 @@ class Experiment:
         row: dict[str, Any] = {"part": "distillation", "case": case}
         row["nats"] = [
             keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs
-        ]  # type: ignore[misc]
+        ]
         for task in self.tasks:
             row[task] = [score for run in runs for score in self._tune_body(task, run)]
         return row
@@ -322,7 +322,7 @@ class Experiment:
                 keep_result(
                     self.output / "early" / f"{part}-{seed}.json",
                     lambda run=run, of=measure: of(run),
-                )  # type: ignore[misc]
+                )
                 for seed, run in zip(self.seeds, runs, strict=True)
             ]
             for same in zip(*points, strict=True):

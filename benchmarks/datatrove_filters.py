@@ -55,8 +55,8 @@ def measure(texts: list[str], runs: int = RUNS) -> tuple[list[Claim], list[tuple
     claims = []
     agreements = []
     for name, (options, block) in PAIRS.items():
-        ours: Callable[[], list[bool]] = lambda n=name, o=options: judge_ours(n, o, texts)  # type: ignore[misc]  # noqa: E731
-        theirs: Callable[[], list[bool]] = lambda b=block: judge_theirs(b, texts)  # type: ignore[misc]  # noqa: E731
+        ours: Callable[[], list[bool]] = lambda n=name, o=options: judge_ours(n, o, texts)  # noqa: E731
+        theirs: Callable[[], list[bool]] = lambda b=block: judge_theirs(b, texts)  # noqa: E731
         equal = sum(mine == other for mine, other in zip(ours(), theirs(), strict=True))
         agreements.append((name, f"{equal:,} of {len(texts):,}"))
         seconds = [best_seconds(work, runs) for work in (ours, theirs)]

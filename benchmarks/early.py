@@ -45,7 +45,8 @@ def measure_exits(run: Path) -> list[tuple[str, float, float]]:
     """
     opened = open_task_run(run, "dev")
     tuned = opened.trained.model
-    heads = {opened.head: replace(tuned.config.heads[opened.head], exits="after")}
+    options: Any = tuned.config.heads[opened.head]
+    heads = {opened.head: replace(options, exits="after")}
     model = build_model(replace(tuned.config, heads=heads), tuned.vocab_size, {}, seed=0)
     model.load_state_dict(tuned.state_dict(), strict=False)
     ramps: Any = model.heads[opened.head].off_ramps
@@ -92,5 +93,6 @@ def measure_tokens(run: Path) -> list[tuple[str, float, float]]:
 
 
 def _accuracy(opened: TaskRun, scores: list[Tensor]) -> float:
-    answers = torch.from_numpy(opened.answer.answers(set_rows(opened.shards)))
+    head: Any = opened.answer
+    answers = torch.from_numpy(head.answers(set_rows(opened.shards)))
     return float((torch.cat(scores).argmax(-1) == answers).double().mean())

@@ -90,7 +90,7 @@ def documents(megabytes: float) -> list[Document]:
 
 
 def train(name: str, texts: Texts, size: int, folder: Path) -> Path:
-    kind = TOKENIZERS.load_class(name)
+    kind: Any = TOKENIZERS.load_class(name)
     save_tokenizer(kind.train(texts[::4], kind.Options(size=size), folder), name, folder)
     return folder
 

@@ -53,10 +53,10 @@ from benchmarks.harness import ROOT
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import DeviceType
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
 from benchmarks.gpu_models import Experiment, build, build_optimizer, give_scores
-from benchmarks.gpu_runs import LENGTH, Step, compare_attention, times, train
+from benchmarks.gpu_runs import Step, compare_attention, times, train
 from benchmarks.model import (
     batch_packed_rows,
     document_sizes,
@@ -65,6 +65,7 @@ from benchmarks.model import (
     random_labels,
     short_rows,
 )
+from benchmarks.zero_stages import LENGTH
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.train.logs.cost_estimate import peak_of
 

@@ -51,7 +51,7 @@ class Resiliparse(BaseExtractor):
         return found
 
 
-class SpacedWords(WordTokenizer):  # type: ignore[misc]
+class SpacedWords(WordTokenizer):
     """Words between blanks: cheaper than any word tokenizer of datatrove."""
 
     def word_tokenize(self, text: str) -> list[str]:
