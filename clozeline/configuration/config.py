@@ -40,7 +40,7 @@ from clozeline.configuration.overrides import (
 )
 from clozeline.configuration.paths import HOME_EXPANDED as HOME_EXPANDED
 from clozeline.configuration.paths import refusal_of_special
-from clozeline.configuration.redaction import redact, remember, without_masks
+from clozeline.configuration.redaction import leaves, redact, remember, without_masks
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
@@ -359,7 +359,11 @@ def _validate(
     try:
         text = json.dumps(data, ensure_ascii=False).encode()
     except (TypeError, UnicodeEncodeError) as error:
-        return None, [str(error)]
+        return None, [
+            f"{prefix}{'.'.join(keys)}: expected text, a number, true, false or null, got {value!r}"
+            for keys, value in leaves(data)
+            if not _is_json([keys, value])
+        ] or [str(error)]
 
     try:
         adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
@@ -368,13 +372,23 @@ def _validate(
         # a misspelled key explains what is missing
         unknown = [item for item in error.errors() if item["type"] in _UNKNOWN]
         mistakes = unknown if unknown or only_unknown else error.errors()
+        known = [name for name, *_ in describe(schema)] if unknown else []
+        data = json.loads(text)  # keys are strings here, as in the mistakes
         by_key: dict[str, list[Any]] = {}
         for item in mistakes:
             by_key.setdefault(_key_of(item, data), []).append(item)
         lines = [
-            line for key, items in by_key.items() for line in _explain(schema, key, items, prefix)
+            line for key, items in by_key.items() for line in _explain(known, key, items, prefix)
         ]
         return None, list(dict.fromkeys(lines))
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _key_of(error: Any, data: Any) -> str:
@@ -398,10 +412,10 @@ def _key_of(error: Any, data: Any) -> str:
         or isinstance(last, int)
     )
 
-    return ".".join([*parts, str(last)] if is_named else parts)
+    return ".".join([*parts, str(last) or '""'] if is_named else parts)
 
 
-def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Iterator[str]:
+def _explain(known: Sequence[str], key: str, errors: Sequence[Any], prefix: str) -> Iterator[str]:
     """Yield what is wrong with a key in one sentence.
 
     All its types come in one; an unknown key comes with the nearest known one.
@@ -428,7 +442,7 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
             message = "expected a share of at most 1, such as 0.15 for 15 %"
         if error["type"] in _UNKNOWN:
             named_keys = ".".join(part for part in key.split(".") if not part.isdigit())
-            yield f"unknown key '{full}'{_hint(schema, named_keys, prefix)}"
+            yield f"unknown key '{full}'{_hint(known, named_keys, prefix)}"
         elif error["type"] == "missing":
             yield f"'{full}' is missing and has no default"
         elif error["type"] == "value_error":
@@ -445,12 +459,11 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
 
 
-def _hint(schema: object, key: str, prefix: str) -> str:
+def _hint(known: Sequence[str], key: str, prefix: str) -> str:
     """Return what another program's key is called here, or the nearest known key.
 
     A known key with the same last word comes first.
     """
-    known = [name for name, *_ in describe(schema)]
     path, _, last = key.rpartition(".")
     if (translated := translate_key(last, known, prefix)) is not None:
         return f"; {translated}"

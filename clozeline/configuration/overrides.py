@@ -25,8 +25,11 @@ _MOST_VALUES: Final = 100_000
 _MOST_KEY_WORDS: Final = 32
 """Maximum number of words in a dotted key."""
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
-_REPLACED_TAGS: Final = (":bool", ":int", ":float", ":timestamp")
+_MOST_CHARACTERS: Final = 1 << 22
+"""Maximum length of a YAML text; PyYAML reads two million characters a second."""
+_REPLACED_TAGS: Final = (":bool", ":int", ":float", ":timestamp", ":value")
 """Ends of the tags whose patterns of PyYAML are removed; `StrictLoader` gets stricter patterns."""
+_JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
 _ACCEPTED_TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:bool": {bool},
     "tag:yaml.org,2002:int": {int, float},
@@ -48,6 +51,10 @@ class StrictLoader(yaml.SafeLoader):
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_REPLACED_TAGS)]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {  # noqa: RUF012 (declared so by PyYAML)
+        f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
+        for name in _JSON_TAGS
     }
 
     def __init__(self, text: str) -> None:
@@ -96,6 +103,17 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _refuse_tag(loader: StrictLoader, node: yaml.Node) -> None:
+    is_merge = node.tag.endswith(":merge")
+    problem = (
+        "merge keys (<<) are not read: write the keys here, or let `base:` name a file with them"
+        if is_merge
+        else f"expected text, a number, a list or a mapping, got the tag {node.tag}"
+    )
+    raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+StrictLoader.add_constructor(None, _refuse_tag)
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf")
 )
@@ -124,6 +142,8 @@ def parse_yaml(text: str) -> Any:
 
     Raise YAMLError if the text is malformed or too large, or repeats a key.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise yaml.YAMLError(f"expected at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
     try:
         return yaml.load(text, Loader=StrictLoader)
     except RecursionError:
@@ -183,7 +203,10 @@ def override(
             if overrides:
                 override(schema, data, [], where)  # raises if the file alone has the error
             origin = COMMAND_LINE if overrides else where
-            raise ConfigurationError(f"{origin}: {error}") from error
+            raise ConfigurationError(
+                f"{origin}: {error.full_key}: this reference leads to no value "
+                f"({str(error).splitlines()[0]}): write a key that has one"
+            ) from error
     except RecursionError:
         raise ConfigurationError(f"{where}: it is nested too deeply") from None
 

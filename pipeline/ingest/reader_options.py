@@ -38,9 +38,10 @@ def check_options(
 
     candidates = sorted(READERS.available() if readers is None else readers)
     known = {key for reader in candidates for key in _reader_options(reader)}
-    all_options = [_reader_options(reader) for reader in READERS.available()]
+    unknown = sorted(values.keys() - known)
+    all_options = [_reader_options(reader) for reader in READERS.available()] if unknown else []
 
-    for key in sorted(values.keys() - known):
+    for key in unknown:
         value = values[key]
         if value is None or any(
             key in options and options[key].default == value for options in all_options

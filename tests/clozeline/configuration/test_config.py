@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from clozeline.configuration import config
 from clozeline.configuration.config import (
     config_class,
     config_digest,
@@ -42,6 +43,15 @@ class Outer:
     inner: Inner = Inner()
     others: list[Inner] | None = None
     path: Path = Path("a")
+
+
+def test_known_keys_are_listed_once_for_all_unknown_ones(monkeypatch):
+    listed = []
+    monkeypatch.setattr(config, "describe", lambda kind: listed.append(kind) or describe(kind))
+    with pytest.raises(ConfigurationError, match="unknown key 'x99'"):
+        validate(Outer, {f"x{n}": 1 for n in range(100)}, "")
+
+    assert listed == [Outer]
 
 
 @pytest.fixture
@@ -116,8 +126,12 @@ def test_overrides_reach_nested_keys_and_lists(load):
         ),
         ("steps: x\n", ["inner=5"], "FILE: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["inner=5"], "command line: inner: expected an object, got 5"),
-        ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
-        ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),
+        ("steps: 3\n", ["path=${nope}"], "command line: path: this reference leads to no"),
+        ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: path: this reference leads to no value"),
+        ("steps: 3\npath: ${path}\n", [], "FILE: path: this reference leads to no value"),
+        ('steps: 3\ninner: {"": 1}\n', [], "FILE: unknown key 'inner.\"\"'"),
+        ("steps: 3\n1: 2\n", [], "FILE: unknown key '1'"),
+        ('steps: 3\ninner: {languages: ["\\ud800"]}\n', [], "FILE: inner.languages.0: expected"),
         ("steps: 3\nothers: [{}]\n", ["others.x=4"], "command line: unknown key 'others.0.x'"),
         (
             "steps: 3\nothers: []\n",

@@ -362,7 +362,10 @@ def test_what_is_written_is_read(value):
                 "\0",
             )
         ],
-        ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("!!python/object/apply:os.getcwd []", "expected text, .* got the tag .*getcwd"),
+        ("a: !!binary aGk=", "expected text, .* got the tag .*binary"),
+        ("a: &a {b: 1}\nc: {<<: *a}", r"merge keys \(<<\) .*`base:`(.|\n)*line"),
+        pytest.param("a: " + "x" * 30_000_000, "at most 4,194,304 characters", id="30 MB"),
         *[
             (text, r"key .* is given twice(.|\n)*line")
             for text in ("a: 1\na: 2", "x: {b: 1, b: 2}", "- {1: a, 1: b}")
