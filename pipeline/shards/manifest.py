@@ -263,7 +263,7 @@ class Manifest(Strict):
     totals: Totals
     index: IndexRecord
     shards: Annotated[tuple[ShardRecord, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
-    parents: tuple[Parent, ...] = ()
+    parents: tuple[Parent, ...] = Field(default=(), max_length=1000)
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)
     checksum: str = ""

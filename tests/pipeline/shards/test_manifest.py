@@ -98,6 +98,7 @@ COLUMN = ("columns", -1)
         (at("tokenizer", sentinels=[-1]), "special id -1 is not below"),
         (at("objective", "frame", decoder_start=1000), "decoder_start 1000 is not below"),
         (at("totals", tokens_by_language={"en": -1}), "tokens_by_language"),
+        (at(parents=[{"name": "a", "digest": "b", "role": "c"}] * 1001), "parents: .*at most 1000"),
         (at("index", sha256="../../secret"), "index.sha256"),
         (
             lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1),
