@@ -137,17 +137,12 @@ def refuse_overwriting(values: object) -> None:
 
     for key, output in named:
         for other, path in named if isinstance(output, WrittenPath) else ():
-            if other != key and _is_same(output, path):
+            exist = path.exists() and output.exists()
+            is_same = path.samefile(output) if exist else path.resolve() == output.resolve()
+            if is_same and other != key:
                 raise ConfigurationError(
                     f"{key}: {output} would overwrite what {other} names: choose another {key}"
                 )
-
-
-def _is_same(first: Path, second: Path) -> bool:
-    """Return whether two paths lead to one file or folder."""
-    if first.exists() and second.exists():
-        return first.samefile(second)
-    return first.resolve() == second.resolve()
 
 
 def wants_all_keys(words: Sequence[str]) -> bool:

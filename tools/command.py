@@ -41,12 +41,21 @@ def byte_count(size: object) -> object:
     return int(match[1]) * _UNITS[match[2] or ""]
 
 
+def require_file(path: Path) -> Path:
+    """Return the path of a file; refuse any other path."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    return path
+
+
 ModelPath: TypeAlias = Annotated[Path, BeforeValidator(find_model)]
 """Folder of a run or a model, or `hf://org/name`."""
 UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
 """A path, in which `~` is the home folder."""
 OutputPath: TypeAlias = Annotated[UserPath, AfterValidator(lambda path: WrittenPath(path))]
 """A file or folder that a command writes."""
+InputFile: TypeAlias = Annotated[UserPath, AfterValidator(require_file)]
+"""A file that a command reads."""
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 ByteCount: TypeAlias = Annotated[int, BeforeValidator(byte_count)]

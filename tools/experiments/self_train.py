@@ -19,14 +19,13 @@ from pydantic import Field
 
 from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.tables import read_list
 from clozeline.tools.command import (
+    InputFile,
     ModelPath,
     OutputPath,
     Positive,
-    UserPath,
     run_as_script,
     run_tool,
 )
@@ -48,12 +47,12 @@ class SelfTrainOptions:
     task: str
     """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a
     folder with a pipeline.yaml and a train.yaml"""
-    train: UserPath
+    train: InputFile
     """file with the labeled rows"""
-    unlabeled: UserPath
+    unlabeled: InputFile
     """file with one text per line, or the two of a pair separated by a tab; a first line with the
     names of the task's text columns is a header"""
-    dev: UserPath
+    dev: InputFile
     """file with the rows whose score decides when to stop"""
     output: OutputPath
     """folder for all rounds"""
@@ -107,11 +106,6 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
     body = options.body
     words = options.words
     output = options.output.resolve()
-
-    if not options.unlabeled.is_file():
-        raise ConfigurationError(
-            f"unlabeled: {options.unlabeled}: no such file; give one with texts"
-        )
 
     settings = experiment_settings(options, "body", "words", "output", "rounds", "patience")
     write_settings(

@@ -25,7 +25,7 @@ from clozeline.configuration.config import Names, config_class, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     """Rows to predict, and the file to write."""
 
-    input: UserPath
+    input: InputFile
     """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
     text (.txt)"""
     output: OutputPath
@@ -96,11 +96,6 @@ def predict(options: PredictOptions) -> Counter[str]:
         the number of `rows`, of `truncated` rows, which are longer than the rows of training, and
         of rows without a prediction by reason.
     """
-    if not options.input.is_file():
-        raise ConfigurationError(
-            f"input: {options.input}: no such file; give one with rows to predict"
-        )
-
     opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
     check_output(options.output, options.layout, opened.answer)
     keys = {name: names for name in _COLUMN_OPTIONS if (names := getattr(options, name))}

@@ -24,7 +24,7 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
-from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -51,7 +51,7 @@ class LabeledByModel:
 class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
     """Texts to label, and which labels to keep."""
 
-    input: UserPath
+    input: InputFile
     """table with the task's text columns, or .txt with one text per line, or the two of a pair
     separated by a tab"""
     output: OutputPath
@@ -66,8 +66,6 @@ class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
 def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
     """Write the labeled rows, and return the counts that FILE.json gets."""
     run = options.run
-    if not options.input.is_file():
-        raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     counts_file = options.output.with_name(f"{options.output.name}.json")
     refuse_overwriting({"output": counts_file, "input": options.input})
     opened = open_task_run(run, "train", step=options.step, set_paths=options.data)

@@ -187,7 +187,7 @@ class SpanTaskHead(TaskHead):
         )
 
     def as_given(self, record: Record, item: Question, form: NormalForm) -> Record:
-        if not record["answer"] or item.given == item.context:
+        if not record["answer"]:
             return record
         start, text = find_given(form, item.given, record["start"], len(record["answer"]))
         return {**record, "answer": text, "start": start}

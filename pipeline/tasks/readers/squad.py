@@ -133,12 +133,8 @@ class SquadReader(TaskReader):
             data = read_json_value(path, self.limits)
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; {_LAYOUT}") from error
-        articles = data.get("data") if isinstance(data, Mapping) else None
-        if (
-            not isinstance(articles, list)
-            or not articles
-            or not all(isinstance(article, Mapping) for article in articles)
-        ):
+        articles = [*maps(data.get("data"))] if isinstance(data, Mapping) else []
+        if not articles or not all(articles):
             raise ConfigurationError(f"{path}: {_LAYOUT}")
 
         layout = f"SQuAD {data.get('version', 'without version')}"

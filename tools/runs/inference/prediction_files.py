@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
@@ -115,48 +116,34 @@ def write_output(
     with publish(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if layout == "glue":
             file.write("index\tprediction\n")
-            file.writelines(
-                _tab_line(
-                    {"id": str(record.get("id", record["row"])), "label": _glue_answer(record)}
-                )
-                for record in records
-            )
+            for record in records:
+                key = _cell("id", record.get("id", record["row"]), "\t")
+                file.write(f"{key}\t{_glue_answer(record)}\n")
         elif layout == "squad":
             _write_squad(output, file, records, unanswerable=task_head.metadata.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:
             columns = columns_of(task_head)
-            line = _tab_line if output.suffix == ".tsv" else _comma_line
-            file.write(line({name: name for name in columns}))
-            for record in records:
-                cells = flat_record(record)
-                file.write(line({name: _cell_text(cells.get(name)) for name in columns}))
+            mark = "\t" if output.suffix == ".tsv" else ","
+            for cells in chain([{name: name for name in columns}], map(flat_record, records)):
+                texts = [_cell(name, cells.get(name), mark) for name in columns]
+                file.write(mark.join(texts) + "\n")
 
 
-def _cell_text(value: object) -> str:
+def _cell(name: str, value: object, mark: str) -> str:
+    """Return a value between two marks: in quotes between commas; tabs have none."""
+    text = "" if value is None else str(value)
     if isinstance(value, list):
-        return json.dumps(value, ensure_ascii=False)
-    return "" if value is None else str(value)
-
-
-def _comma_line(cells: Mapping[str, str]) -> str:
-    quoted = (
-        '"{}"'.format(text.replace('"', '""')) if {*text} & {*',"\r\n'} else text
-        for text in cells.values()
+        text = json.dumps(value, ensure_ascii=False)
+    if not {*text} & {mark, "\r", "\n", '"' if mark == "," else mark}:
+        return text
+    if mark == ",":
+        return '"{}"'.format(text.replace('"', '""'))
+    raise ConfigurationError(
+        f"{name}: {text!r} has a tab or a line end, which a .tsv file cannot hold: write .jsonl, "
+        ".csv or .parquet"
     )
-    return ",".join(quoted) + "\n"
-
-
-def _tab_line(cells: Mapping[str, str]) -> str:
-    """Return a line of a file without quotes; refuse what it cannot hold."""
-    for name, text in cells.items():
-        if {*text} & {*"\t\r\n"}:
-            raise ConfigurationError(
-                f"{name}: {text!r} has a tab or a line end, which a .tsv file cannot hold: write "
-                ".jsonl, .csv or .parquet"
-            )
-    return "\t".join(cells.values()) + "\n"
 
 
 def columns_of(task_head: TaskHead) -> dict[str, type]:
