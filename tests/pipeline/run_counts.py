@@ -165,7 +165,7 @@ def _check_tokens(folder, report, before):
         }
         if "target_tokens" in counts["held_out"]:
             computed["target_tokens"] = sum(len(row["target_ids"]) for row in held)
-        yield "held_out", counts["held_out"], computed
+        yield "held_out", {name: counts["held_out"][name] for name in computed}, computed
         if "target_tokens" not in counts:  # characters of target sides are not counted
             yield "characters", counts["characters"], before["characters_out"]
 

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.shuffle import Shuffle
@@ -46,8 +48,8 @@ from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import find_file
 
-MERGE_VERSION: Final = 1
-"""Raised when the same documents give other shards."""
+MERGE_VERSION: Final = 2
+"""Raised when the same documents give other shards or counts."""
 _LOG: Final = logging.getLogger(__name__)
 _MOST_LANGUAGES: Final = 255
 _CODES_FILE: Final = "tmp/codes.json"
@@ -129,6 +131,10 @@ class AssignCodes(Pass[EncodeCounts]):
 
 def _read_codes(folder: Path) -> Any:
     return json.loads(find_file(folder, "codes/000000", _CODES_FILE).text())
+
+
+def _texts_file(shard: int) -> str:
+    return f"tmp/texts/{shard:06d}.u64"
 
 
 def _extra_file(shard: int) -> str:
@@ -227,6 +233,12 @@ class MergeRuns(Pass[EncodeCounts]):
         held_out = np.array(
             [is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_
         )
+        # a hash of the tokens of each document [N], whose lowest bit says that it is held out
+        sides = (tokens[row].tobytes() + targets[row].tobytes() for row in range(len(rows)))
+        hashes = np.array([xxh3_64_intdigest(ids) >> 1 << 1 for ids in sides], np.uint64)
+        with output.file(_texts_file(unit)) as path:
+            (hashes | held_out).tofile(path)
+
         training = tokens.values[~np.repeat(held_out, tokens.lengths)]
         training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
 
@@ -391,7 +403,16 @@ class TokenManifest(Pass[EncodeCounts]):
 
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
-        return {}
+        copies = self._count_copies(folder)
+        return {"held_out": {"copies": copies}} if copies else {}
+
+    def _count_copies(self, folder: Path) -> int:
+        """Return the number of held-out documents with the tokens of a training document."""
+        files = (find_file(folder, f"merge/{n:06d}", _texts_file(n)) for n in range(self.shards))
+        shards = [np.frombuffer(file.buffer(), np.uint64) for file in files]
+        held_out = np.concatenate([hashes[hashes % 2 == 1] for hashes in shards]) - 1
+        copied = reduce(np.logical_or, (np.isin(held_out, hashes) for hashes in shards))
+        return int(copied.sum())
 
     def _extra_totals(self, folder: Path) -> dict[str, Any]:
         """Return the totals of declared columns, under their key of the manifest."""

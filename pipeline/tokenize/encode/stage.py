@@ -287,6 +287,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         unsplit = describe_unsplit(counts)
         wanted = self._find_sentence_objectives() if unsplit else []
         remarks = [UnknownShares.of(counts).summary(), explain_unsplit(unsplit, wanted)]
+        held_out = counts.get("held_out", {})
+        if copies := held_out.get("copies"):
+            share = 100 * copies / held_out["documents"]
+            remarks.append(
+                f"{copies:,} of {held_out['documents']:,} held-out texts ({share:.1f} %) are also "
+                "training texts: the key dedup removes copies"
+            )
         notes = tuple(filter(None, [*remarks, lacks if absent else ""]))
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))

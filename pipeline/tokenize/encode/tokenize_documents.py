@@ -74,7 +74,8 @@ class EncodeCounts(Counts, total=False):
     merged: dict[str, int]
     """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
     held_out: dict[str, int]
-    """content of the shards that is held out"""
+    """content of the shards that is held out, and the documents of it that are `copies` of training
+    documents"""
     with_extra: dict[str, int]
     """documents by declared key of `extra`"""
 

@@ -56,6 +56,24 @@ def test_documents_that_make_no_set(tokenizer, tmp_path, found, error, said):
         passes.encode(source, tmp_path / "encode", tokenizer, shards=1)
 
 
+def test_held_out_copies_of_training_texts_are_counted_over_all_shards(tokenizer, tmp_path):
+    found = [
+        document.replace(text=passes.text(n // 3, 2))
+        for n, document in enumerate(passes.documents(60))
+    ]
+    counts = passes.encode(
+        passes.write_parts(tmp_path / "clean", found, 2), tmp_path / "encode", tokenizer, shards=3
+    )
+    sides = {True: [], False: []}
+    for document in found:
+        sides[is_heldout(document.uid, passes.HELDOUT, passes.SEED)].append(document.text)
+    copies = sum(text in sides[False] for text in sides[True])
+
+    assert 0 < copies < len(sides[True])
+    assert counts["held_out"]["documents"] == len(sides[True])
+    assert counts["held_out"]["copies"] == copies
+
+
 def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokenizer, tmp_path):
     found = [
         document.replace(
