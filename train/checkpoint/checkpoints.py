@@ -169,9 +169,11 @@ class Checkpoints:
         self._report("save_failed", step=step, error=problem, failures=self._failures)
 
         if self._failures >= _MAX_FAILURES:
+            kept = f"{self._current} is valid" if self._current else "no checkpoint was saved"
+            remedy = "free space" if self._full else "remove this cause"
             raise SaveError(
-                f"{final}: {problem}; {self._failures} saves in a row have failed; earlier "
-                "checkpoints are valid: free space, then start the same command again"
+                f"{final}: {problem}; {self._failures} saves in a row have failed; {kept}: "
+                f"{remedy}, then start the same command again"
             )
 
         return False
@@ -263,7 +265,7 @@ class Checkpoints:
                 self._prune(self._current, max(1, self.config.keep_last - 1))
             if (free := shutil.disk_usage(self.directory).free) < 1.2 * previous:
                 return (
-                    f"{self.directory}: {free} bytes are free, a checkpoint needs "
+                    f"{self.directory}: {_NO_SPACE[0]}: {free} bytes are free, a checkpoint needs "
                     f"{math.ceil(1.2 * previous)}"
                 )
             hidden.mkdir()

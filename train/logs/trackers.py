@@ -5,7 +5,8 @@ WANDB_PROJECT, WANDB_RUN_ID, MLFLOW_TRACKING_URI and MLFLOW_RUN_ID.
 """
 
 import importlib
-import warnings
+import socket
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,19 +14,18 @@ from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 
-_FLUSH_S: Final = 30
-"""Seconds after which TensorBoard's events are on disk."""
-
 
 class TensorBoard:
     """Writes event files for TensorBoard; they replace earlier events after `step`."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.compat.proto.event_pb2 import SessionLog
 
-            self._writer: Any = SummaryWriter(str(folder), purge_step=step + 1, flush_secs=_FLUSH_S)
+        # written here: a thread of SummaryWriter would print a traceback if the disk is full
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
+        self._write(file_version="brain.Event:2")
+        self._write(step=step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         """Write the metrics of a step."""
@@ -33,11 +33,17 @@ class TensorBoard:
 
         # one event with all scalars: an event for each would cost ten times as much
         values = [Summary.Value(tag=tag, simple_value=figure) for tag, figure in figures.items()]
-        self._writer.file_writer.add_summary(Summary(value=values), step)
+        self._write(step=step, summary=Summary(value=values))
 
     def end(self, *, failed: bool) -> None:
-        """Flush and close."""
-        self._writer.close()
+        """The file is complete after each event."""
+
+    def _write(self, **fields: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        with self._file.open("ab") as file:
+            RecordWriter(file).write(Event(wall_time=time.time(), **fields).SerializeToString())
 
 
 class _WeightsAndBiases:

@@ -164,25 +164,22 @@ def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_perm
     assert part.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def fail_saves(world, config, folder):
-    """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again.
-
-    Then it fails for good.
-    """
+def fail_saves(world, config, folder, number, working):
+    """Rank 1 can write its part at the `working` steps alone."""
     engine = build(config, world)
     found = store(Path(folder), world)
     real = part_writer.save_file
 
     def broken(tensors, path):
         if world.rank == 1:
-            raise OSError(28, "No space left on device")
+            raise OSError(number, os.strerror(number))
         real(tensors, path)
 
     done = []
     message = ""
 
     for step in range(1, 8):
-        part_writer.save_file = broken if step in (2, 3) or step > 4 else real
+        part_writer.save_file = real if step in working else broken
         try:
             done.append(found.save(engine, TrainState(step=step, samples=step)))
         except checkpoint.SaveError as error:
@@ -196,15 +193,27 @@ def fail_saves(world, config, folder):
 
 
 def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks, tmp_path):
-    for done, message, events, left, alive in two_ranks.run(fail_saves, tiny(), str(tmp_path)):
+    for done, message, events, left, alive in two_ranks.run(
+        fail_saves, tiny(), str(tmp_path), 28, (1, 4)
+    ):
         assert done == [True, False, False, True, False, False]
         assert "No space left on device" in message
         assert "rank 1" in message
+        assert message.endswith(
+            "step-00000004 is valid: free space, then start the same command again"
+        )
         assert events == ["save", "save_failed", "save_failed", "save", *["save_failed"] * 3]
         assert left == []
         assert alive
 
     assert present(tmp_path) == [4], "without space the older one went, never the last"
+
+
+def test_a_failed_save_without_a_checkpoint_names_none(two_ranks, tmp_path):
+    for _, message, *_ in two_ranks.run(fail_saves, tiny(), str(tmp_path), 5, ()):
+        assert message.endswith(
+            "no checkpoint was saved: remove this cause, then start the same command again"
+        )
 
 
 def fail_to_point(world, config, folder):

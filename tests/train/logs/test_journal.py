@@ -5,11 +5,14 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.files import process_start
@@ -113,6 +116,22 @@ def test_events_before_the_begin_are_written_then(tmp_path):
     found = read_status(tmp_path)
 
     assert (found.ended, found.step, found.checkpoint) == (False, 2, "step-00000002")
+
+
+def test_a_full_disk_ends_tensorboard_with_one_line(tmp_path, monkeypatch, capsys):
+    """Without a traceback of a thread."""
+    threads = threading.active_count()
+    journal = begun(tmp_path, 0, tensorboard=True)
+    monkeypatch.setattr(RecordWriter, "write", lambda *_: Path("/dev/full").write_bytes(b"0"))
+    for step in (1, 2):
+        journal.step({"step": step})
+    assert threading.active_count() == threads
+    journal.close()
+
+    (line,) = capsys.readouterr().err.splitlines()
+
+    assert "TensorBoard" in line
+    assert "No space left on device; training continues" in line
 
 
 def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics):
