@@ -49,6 +49,12 @@ class Labels(NamedTuple):
     weights: Tensor | None
     """fp32 [N]; None: all are 1"""
 
+    @property
+    def in_loss(self) -> Tensor:
+        """Weight of each label in the loss, fp32 [max(N, 1)]; 0 for ignored labels."""
+        known = (self.ids != IGNORED).float()
+        return known if self.weights is None else known * self.weights
+
 
 def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the contribution of a batch to the divisor: an int64 scalar, from inputs alone.
@@ -56,21 +62,16 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     A row contributes its `label_count` if the batch holds that tensor, otherwise the number of its
     labels. A row without labels, or of weight 0, contributes nothing.
     """
-    if "label_count" not in tensors:
-        return _has_loss(tensors).sum()
-    counts = tensors["label_count"].to(tensors["label_index"].device)
-    return (counts * ((_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0))).sum()
+    labels = _labels_of_rows(tensors)
+    counts = tensors.get("label_count", labels).to(labels.device)
+    return (counts * ((labels > 0) & (tensors["row_weight"] != 0))).sum()
 
 
-def label_ids_with_loss(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the labels that have a loss [n]: not ignored, and in rows of weight above 0."""
-    return tensors["label_ids"][_has_loss(tensors)]
-
-
-def _has_loss(tensors: Mapping[str, Tensor]) -> Tensor:
-    return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (
-        tensors["label_ids"] != IGNORED
-    )
+def weighted_labels(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return label ids [max(N, 1)], and the weight of each in the loss, 0 if it has none."""
+    inputs = tensors.get("decoder_input_ids", tensors["input_ids"])
+    labels = gather_labels(inputs[..., None], tensors)
+    return labels.ids, labels.in_loss
 
 
 def row_labels(tensors: Mapping[str, Tensor], name: str = "label") -> Tensor:

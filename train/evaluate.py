@@ -1,10 +1,11 @@
 """Evaluate on a held-out set in one exact pass: losses, unigram entropy, sample predictions."""
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,6 +43,15 @@ Guesses = list[dict[str, Any]]
 """predictions of a row, as `sample_guesses` returns them"""
 
 
+class Levels(NamedTuple):
+    """What a model that reads no input scores, with weights and divisor of the loss."""
+
+    entropy: float
+    """loss of a model that knows only how frequent each label is, in nats"""
+    majority: float
+    """accuracy of always predicting the most frequent label"""
+
+
 @dataclass
 class HeldoutSet:
     """A held-out set, opened for evaluations."""
@@ -50,10 +60,8 @@ class HeldoutSet:
     stream: Stream
     batches: int
     """global batches per evaluation"""
-    entropies: dict[str, float] | None = field(default=None)
-    """head → unigram entropy of its labels in nats, after the first evaluation"""
-    majorities: dict[str, float] = field(default_factory=dict)
-    """head → share of its most frequent label, after the first evaluation"""
+    levels: dict[str, Levels] | None = None
+    """head → levels of its labels, if they are tokens or classes, after the first evaluation"""
     guesses: Guesses = field(default_factory=list)
     """predictions on the first rows, after an evaluation; on rank 0"""
 
@@ -74,7 +82,8 @@ class Evaluation:
     labels: int
     """number of predictions in the means, in `unit`s; rows for heads that average over rows"""
     unigram_entropy: float
-    """weighted sum of `entropies`, the loss of a unigram model in nats; 0 where a head has none"""
+    """weighted sum of `entropies`, the loss of a unigram model in nats; 0 where a head with labels
+    has none"""
     entropies: dict[str, float]
     """head → entropy in nats of its labels, if they are tokens or classes"""
     majorities: dict[str, float] = field(default_factory=dict)
@@ -166,7 +175,10 @@ def _run_pass(
     }
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(divisors, 0.0)
-    seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
+    predictions = 0
+    seen: dict[str, Counter[tuple[int, float]]] = {
+        head: Counter() for head in heads if heldout.levels is None
+    }
 
     for number in range(heldout.batches):
         batch = next_global_batch(source, divisors, engine.world, stop)
@@ -174,8 +186,11 @@ def _run_pass(
             return None
         for micro_batch in batch.micro_batches:
             add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
+            predictions += sum(
+                count_predictions(engine.heads[head], micro_batch.tensors) for head in heads
+            )
             for head, counter in seen.items():
-                counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
+                counter.update(weighed_classes(engine.heads[head], micro_batch.tensors))
 
         for name in divisors:
             counts[name] += batch.counts[name]
@@ -187,56 +202,67 @@ def _run_pass(
 
     # sum over the ranks, and divide by the counts
     named = {**sums, **figures}
-    totals = engine.world.sum_over_ranks([*map(float, named.values())])
+    *totals, labels = engine.world.sum_over_ranks([*map(float, named.values()), predictions])
 
-    # entropy and majority of the labels, in the first evaluation
-    if heldout.entropies is None:
+    # levels of the labels, in the first evaluation
+    if heldout.levels is None:
         by_rank = engine.world.gather(seen)
-        merged = {head: _sum_counters(of_rank[head] for of_rank in by_rank) for head in seen}
-        labels = {head: counts for head, counts in merged.items() if counts}
-        heldout.entropies = {
-            head: unigram_entropy([*counts.values()]) for head, counts in labels.items()
-        }
-        heldout.majorities = {
-            head: max(counts.values()) / counts.total() for head, counts in labels.items()
+        merged = {head: sum((each[head] for each in by_rank), Counter()) for head in seen}
+        heldout.levels = {
+            head: levels_of(found, counts[head]) for head, found in merged.items() if found
         }
 
     # divide by the counts
-    entropies = heldout.entropies
+    levels = heldout.levels
     means = shares(dict(zip(named, totals, strict=True)), counts)
     figures |= {name: sums[name] for name in divisors if name not in heads and counts[name]}
     entropy = 0.0
-    if heads.keys() == entropies.keys():
-        entropy = sum(weight * entropies[head] for head, weight in heads.items())
+    if all(head in levels for head in heads if counts[head]):
+        entropy = sum(heads[head] * level.entropy for head, level in levels.items())
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         total=engine.total_loss(means),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
-        labels=int(sum(counts[head] for head in heads)),
+        labels=int(labels),
         unigram_entropy=entropy,
-        entropies=entropies,
-        majorities=heldout.majorities,
-        unit=_unit([engine.heads[head] for head in heads]),
+        entropies={head: level.entropy for head, level in levels.items()},
+        majorities={head: level.majority for head, level in levels.items()},
+        unit=unit_of([engine.heads[head] for head in heads]),
     )
 
 
-def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
-    return sum(counters, Counter())
-
-
-def _unit(heads: Sequence[Head]) -> str:
+def unit_of(heads: Iterable[Head]) -> str:
+    """Return what has equal weight in the mean losses: labels, tokens or rows, else predictions."""
     units = {"row" if head.options.unit == "row" else head.unit for head in heads}
     return f"{units.pop()}s" if len(units) == 1 else "predictions"
 
 
-def unigram_entropy(counts: Sequence[float]) -> float:
-    """Return the entropy in nats of the distribution with these counts; [1, 1, 2] gives 1.0397."""
-    shares = torch.tensor([count for count in counts if count > 0], dtype=torch.float64)
-    if not shares.numel():
-        return 0.0
-    shares /= shares.sum()
-    return float(-(shares * shares.log()).sum())
+def count_predictions(head: Head, tensors: Mapping[str, Tensor]) -> int:
+    """Return the number of predictions of a batch, in the unit of the head's mean loss."""
+    weights = head.labels(tensors)[1]
+    is_of_labels = len(weights) and unit_of([head]) == "labels"
+    return int((weights != 0).sum()) if is_of_labels else head.count(tensors)
+
+
+def weighed_classes(head: Head, tensors: Mapping[str, Tensor]) -> Iterator[tuple[int, float]]:
+    """Yield the class and the weight of each label that has a loss."""
+    classes, weights = (each.tolist() for each in head.labels(tensors))
+    return ((label, weight) for label, weight in zip(classes, weights, strict=True) if weight)
+
+
+def levels_of(labels: Mapping[tuple[int, float], int], divisor: float) -> Levels:
+    """Return the levels of labels, from the number of labels by class and weight.
+
+    Example: the classes 0, 0, 1, 2, each of weight 1 and counted as 4, have the entropy 1.0397 and
+    the majority 0.5.
+    """
+    weights: defaultdict[int, float] = defaultdict(float)
+    for (label, weight), count in sorted(labels.items()):
+        weights[label] += weight * count
+    total = sum(weights.values())
+    entropy = sum(weight * math.log(total / weight) for weight in weights.values())
+    return Levels(entropy / divisor, max(weights.values()) / divisor)
 
 
 @torch.no_grad()

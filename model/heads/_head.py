@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline import plugins
-from clozeline.columns import LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
+from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import (
     HeadOptions,
@@ -29,9 +29,10 @@ from clozeline.model.loss import (
     count_labels,
     cross_entropy_sum_in_chunks,
     gather_labels,
-    label_ids_with_loss,
+    row_labels,
     rows_of_examples,
     weigh_rows_equally,
+    weighted_labels,
 )
 from clozeline.model.parameters.flops import matrix_flops
 
@@ -97,12 +98,12 @@ class Head(nn.Module, ABC):
         Without labels it is 0, with a gradient path to every parameter.
         """
 
-    @abstractmethod
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the divisor of the sum, an integer scalar on the batch's device.
 
-        It depends on inputs alone.
+        It depends on inputs alone. Default: the number of its `labels` that have a loss.
         """
+        return (self.labels(tensors)[1] != 0).sum()
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
@@ -151,12 +152,22 @@ class Head(nn.Module, ABC):
         """Return the divisor of a batch as a number, without waiting for a batch on the host."""
         return int(self.divisor(self._weigh(tensors)))
 
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the correct class of each prediction, [n] int64: a token id, class or choice.
+    @property
+    def label(self) -> str | None:
+        """Tensor with the class of each row, if it predicts that."""
+        return None
 
-        Empty for a head that predicts something else.
+    def labels(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the correct class of each prediction and its weight in the loss, 0 for none.
+
+        [n] int64, a token id, class or choice, and [n] fp32; empty for a head that predicts
+        something else.
         """
-        return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
+        if self.label is None:
+            none = tensors["row_weight"][:0]
+            return none.long(), none
+        classes = row_labels(tensors, self.label)
+        return classes, (classes != IGNORED).float()
 
     def label_limit(self, width: int) -> int | None:
         """Return the bound that labels must be below: the number of scores; None: no such bound.
@@ -220,13 +231,11 @@ class LabelHead(Head):
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return count_labels(tensors)
 
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the labels of the predictions; empty if the head also predicts other positions."""
-        return (
-            label_ids_with_loss(self._weigh(tensors))
-            if self.unit == "label"
-            else super().classes(tensors)
-        )
+    def labels(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return labels and weights; empty if the head also predicts other positions."""
+        if self.unit != "label":
+            return super().labels(tensors)
+        return weighted_labels(self._weigh(tensors))
 
 
 class RowHead(Head):

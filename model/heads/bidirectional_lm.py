@@ -47,9 +47,11 @@ class BidirectionalLmHead(LabelHead):
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return 2 * super().divisor(tensors)
 
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def labels(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the tokens predicted from the left, then those predicted from the right."""
-        return torch.cat((super().classes(tensors), super().classes(_label_backward(tensors))))
+        sides = super().labels(tensors), super().labels(_label_backward(tensors))
+        ids, weights = zip(*sides, strict=True)
+        return torch.cat(ids), torch.cat(weights)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(hidden.chunk(2, dim=-1)[0])  # the next token, from the left context

@@ -72,16 +72,12 @@ class ClassificationHead(RowHead):
         )
         return (losses * known).mean(-1).sum()
 
+    @property
+    def label(self) -> str | None:
+        return None if self.options.multi_label else "label"
+
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return _has_label(tensors).sum()
-
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the classes of the rows that have a loss; empty with `multi_label`."""
-        return (
-            super().classes(tensors)
-            if self.options.multi_label
-            else row_labels(tensors)[_has_label(tensors)]
-        )
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the number of rows whose class, or all of whose classes, are predicted."""

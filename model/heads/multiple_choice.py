@@ -24,6 +24,7 @@ class MultipleChoiceHead(RowHead):
     """
 
     target: ClassVar = "multiple_choice"
+    label = "label"
     class_ending: ClassVar = "ForMultipleChoice"
     reads: ClassVar = (
         BatchField("label", "row", filler=IGNORED, below="choices"),
@@ -33,13 +34,6 @@ class MultipleChoiceHead(RowHead):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))
-
-    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        return (row_labels(tensors) != IGNORED).sum()
-
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        labels = row_labels(tensors)
-        return labels[labels != IGNORED]
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the scores of choices, [N, T, dim] to [B, most choices], -inf where missing."""

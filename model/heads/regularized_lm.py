@@ -7,7 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.columns import IGNORED
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -58,11 +57,7 @@ class RegularizedLmHead(LabelHead):
         squares = self.options.activation_penalty * dropped.float().square()
         squares = squares + self.options.change_penalty * changes.square()
         penalties = gather_labels(squares.mean(-1, keepdim=True), tensors).states[:, 0]
-        # weight 1 for a label, 0 for an ignored one
-        weights = (labels.ids != IGNORED).float()
-        if labels.weights is not None:
-            weights = weights * labels.weights
-        return total + (penalties * weights).sum()
+        return total + (penalties * labels.in_loss).sum()
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(hidden)

@@ -19,6 +19,7 @@ class SentenceHead(Head):
 
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
+    label = "sentence_label"
     reads: ClassVar = (BatchField("sentence_label", "row", filler=IGNORED, below=2),)
 
     @config_class
@@ -39,13 +40,6 @@ class SentenceHead(Head):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.logits(hidden), row_labels(tensors, "sentence_label"))
-
-    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        return (row_labels(tensors, "sentence_label") != IGNORED).sum()
-
-    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        labels = row_labels(tensors, "sentence_label")
-        return labels[labels != IGNORED]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, 2]."""

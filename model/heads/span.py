@@ -25,7 +25,7 @@ class SpanHead(Head):
     """
 
     target: ClassVar = "span"
-    unit: ClassVar = "token"
+    unit: ClassVar = "row"
     left_padding: ClassVar = True
     reads: ClassVar = (
         BatchField("answer_start", "row", filler=IGNORED, below="length"),
@@ -49,6 +49,10 @@ class SpanHead(Head):
                 f"config.json: id2label: expected 2 labels, first and last position, got {count}"
             )
         return {}
+
+    @property
+    def flops_unit(self) -> str:
+        return "token"
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         first_and_last = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)

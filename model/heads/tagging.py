@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX
+from clozeline.columns import LABEL_IDS, LABEL_INDEX
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import (
     ClassifierOptions,
@@ -59,5 +59,5 @@ class TaggingHead(LabelHead):
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the number of correct labels, weighted as in the loss."""
         labels = gather_labels(hidden, tensors)
-        correct = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)
-        return {"accuracy": (correct if labels.weights is None else correct * labels.weights).sum()}
+        correct = self.logits(labels.states).argmax(-1) == labels.ids
+        return {"accuracy": (correct * labels.in_loss).sum()}

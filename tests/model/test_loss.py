@@ -9,12 +9,12 @@ from clozeline.model.loss import (
     choice_rows,
     count_labels,
     cross_entropy_sum,
-    label_ids_with_loss,
     original_ids,
     real_index,
     real_positions,
     row_labels,
     weigh_rows_equally,
+    weighted_labels,
 )
 from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
@@ -152,7 +152,9 @@ def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
     declared = tensors | {"label_count": torch.tensor([11, 22, 33, 44, 55])}
 
     assert count_labels(declared).item() == 11 + 55
-    assert label_ids_with_loss(tensors).tolist() == [7, 5, 6]
+    found, in_loss = weighted_labels(tensors)
+
+    assert found[in_loss != 0].tolist() == [7, 5, 6]
 
     weighed = weigh_rows_equally(tensors, "lm")
 

@@ -2,20 +2,23 @@
 costs."""
 
 import json
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.evaluate import _unit, batches_of_pass
+from clozeline.train.evaluate import batches_of_pass, levels_of, unit_of, weighed_classes
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from tests.matrices import mark_slow_after
+from tests.model.compression.distillation.pairs import VOCABULARY, batch, model
 from tests.shard_sets import damage
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
@@ -100,25 +103,42 @@ def test_rows_are_whole_batches(rows, batches):
     assert batches_of_pass(45, 8, rows) == batches
 
 
-def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, tmp_path, shards):
+@pytest.mark.parametrize("normalize", ["label", "row"])
+def test_a_part_of_the_heldout_set_is_the_same_everywhere(
+    two_ranks, one_rank, tmp_path, shards, normalize
+):
     """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own
-    arithmetic."""
+    arithmetic.
+
+    Levels of the labels have the weights of the loss: with `row`, each row's sum is 1.
+    """
     heldout = open_shards(shards.parent.parent / "heldout")
     content = masked_rows(20_000, 45).columns["label_ids"]
-    labels = []
-    for _, block, row in ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist():
-        labels += content[block * 16 + row].tolist()
-    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    origins = ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist()
+    rows = [labels for _, block, row in origins if len(labels := content[block * 16 + row])]
+    weights = np.zeros(256)
+    for labels in rows:
+        np.add.at(weights, labels, 1 / len(labels) if normalize == "row" else 1.0)
+    count = len(rows) if normalize == "row" else int(weights.sum())
+    shares = weights[weights > 0] / weights.sum()
+    heads = {"masked_lm": {"normalize": normalize}}
     found = []
 
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
         config = write_config(
-            tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={}
+            tmp_path / f"{name}.yaml",
+            shards,
+            tmp_path / name,
+            steps=2,
+            model__dropout={},
+            model__heads=heads,
         )
         assert ranks.run(start, config, ["evaluate.every=1", "evaluate.max_rows=9"])[0][0] == 0
         found += evaluations(tmp_path / name)
 
-    assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
+    counted = [(evaluation["labels"], evaluation["unit"]) for evaluation in found]
+
+    assert counted == [(count, f"{normalize}s")] * 4
 
     entropy = -float((shares * np.log(shares)).sum())
 
@@ -127,6 +147,27 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, t
         [shares.max()] * 4
     )
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
+
+
+@pytest.mark.parametrize("weighed", ["label", "row", "objective"])
+def test_the_entropy_is_the_loss_of_scores_that_know_frequencies_alone(monkeypatch, weighed):
+    normalize = "row" if weighed == "row" else "label"
+    head = model(heads={"masked_lm": {"normalize": normalize}}).heads["masked_lm"]
+    tensors = batch()
+    if weighed == "objective":
+        tensors |= {"label_weight": torch.arange(8) / 4.0, "label_count": torch.arange(4) + 5}
+    labels = Counter(weighed_classes(head, tensors))
+    weights = torch.zeros(VOCABULARY)
+    for (label, weight), count in labels.items():
+        weights[label] += weight * count
+    scores = (weights / weights.sum()).log()
+    monkeypatch.setattr(head, "logits", lambda states: scores.expand(len(states), -1))
+    loss = head.loss(torch.zeros(*tensors["input_ids"].shape, 15), tensors)
+
+    level = levels_of(labels, loss.count)
+
+    assert level.entropy == pytest.approx(float(loss.total) / loss.count, rel=1e-5)
+    assert level.majority == pytest.approx(float(weights.max()) / loss.count)
 
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
@@ -147,7 +188,7 @@ def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
         ([label, row], "predictions"),
     )
     for heads, unit in cases:
-        assert _unit(heads) == unit
+        assert unit_of(heads) == unit
 
 
 def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):

@@ -8,7 +8,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.heads import LabelHead
 from clozeline.model.heads.classification import ClassificationHead
-from clozeline.model.loss import count_labels, gather_labels, label_ids_with_loss, row_labels
+from clozeline.model.loss import count_labels, gather_labels, row_labels, weighted_labels
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 from mylab.algorithms import LEVELS, RAREST, RARITY
 
@@ -56,8 +56,8 @@ class Rarity(LabelHead):
     def divisor(self, tensors):
         return count_labels(self._grade(tensors))
 
-    def classes(self, tensors):
-        return label_ids_with_loss(self._grade(tensors))
+    def labels(self, tensors):
+        return weighted_labels(self._grade(self._weigh(tensors)))
 
     def logits(self, hidden):
         return self.classifier(hidden)

@@ -17,7 +17,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadOptions
@@ -87,18 +86,6 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
 
     for name in seen.keys() - wanted:
         del seen[name]
-
-
-def label_weights(head: Head, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the weight of each row of `logits_HEAD` in the head's loss, fp32 [N]; 0: none."""
-    weighted = head._weigh(tensors)
-    if isinstance(head, ClassificationHead):
-        return ((weighted["label"] != IGNORED) & (weighted["row_weight"] != 0)).float()
-    labels = gather_labels(
-        weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted
-    )
-    weights = (labels.ids != IGNORED).float()
-    return weights if labels.weights is None else weights * labels.weights
 
 
 def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

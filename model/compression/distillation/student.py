@@ -14,7 +14,6 @@ from clozeline.model.build import Model, TokenCount
 from clozeline.model.compression.distillation.losses import DistillationLoss
 from clozeline.model.compression.distillation.observation import (
     label_logits,
-    label_weights,
     observe,
 )
 from clozeline.model.configuration.model_config import ModelConfig
@@ -171,7 +170,7 @@ class Student(Model):
                 weights = (
                     real_tokens(tensors)
                     if loss.head is None
-                    else label_weights(self.heads[loss.head], tensors)
+                    else self.heads[loss.head].labels(tensors)[1]
                 )
             divisor = weights.sum().long() if loss.head is None else losses[loss.head].divisor
             losses[PREFIX + name] = Loss(loss(seen, teacher, weights), divisor)

@@ -15,7 +15,7 @@ from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, l
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
 from clozeline.train.data.sets.recorded_sets import read_sets
-from clozeline.train.evaluate import batches_of_pass
+from clozeline.train.evaluate import batches_of_pass, count_predictions, unit_of
 from clozeline.train.logs.display import heldout_title
 
 
@@ -30,7 +30,8 @@ def is_trained_on_texts(run: Path) -> bool:
 def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> dict[str, object]:
     """Return the losses of each held-out set in nats, by head, and a perplexity.
 
-    With the number of labels of each head; the perplexity is of one head.
+    With the number of predictions of each head, and their unit. One head whose loss is a mean over
+    labels also has a perplexity.
 
     Raises:
         ConfigurationError: the run has no held-out set.
@@ -60,6 +61,7 @@ def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, o
     )
     sums = dict.fromkeys(model.heads, 0.0)
     counts = dict.fromkeys(model.heads, 0)
+    labels = dict.fromkeys(model.heads, 0)
 
     with (
         closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream,
@@ -71,24 +73,27 @@ def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, o
                     if head in sums:
                         sums[head] += float(loss.total)
                         counts[head] += int(loss.count)
+                        labels[head] += count_predictions(model.heads[head], micro_batch.tensors)
 
     losses = {head: sums[head] / max(1, counts[head]) for head in sums}
     loss = sum(weight * losses[head] for head, weight in config.model.head_weights.items())
-    alone = model.heads[next(iter(losses))] if len(losses) == 1 else None
-    of_tokens = alone is not None and alone.target in ("masked_lm", "lm")
-    return {
+    scores = {
         "loss": loss,
         "losses": losses,
-        "labels": counts,
-        **({"perplexity": math.exp(min(loss, 700.0))} if of_tokens else {}),
+        "labels": labels,
+        "unit": unit_of(model.heads.values()),
     }
+    (alone, *others) = model.heads.values()
+    if not others and alone.target in ("masked_lm", "lm") and scores["unit"] == "labels":
+        scores["perplexity"] = math.exp(min(losses[alone.key()], 700.0))
+    return scores
 
 
 def heldout_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each held-out set."""
     for name, result in scores["sets"].items():
         perplexity = f", perplexity {result['perplexity']:.2f}" if "perplexity" in result else ""
-        labels = f"{sum(result['labels'].values()):,} labels"
+        labels = f"{sum(result['labels'].values()):,} {result['unit']}"
         loss = f"loss {result['loss']:.4f} nats{perplexity}, over {labels}"
         yield f"{heldout_title(name)} at step {scores['step']:,}: {loss}"
         if len(result["losses"]) > 1:

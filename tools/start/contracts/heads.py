@@ -384,17 +384,17 @@ def check_padded_labels(case: HeadCase) -> None:
     )
 
 
-def check_classes(case: HeadCase) -> None:
-    """Correct classes are as many as predictions that count, or none."""
-    for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
-        batch = case.batch | {"row_weight": torch.tensor(weights)}
-        classes = case.head.classes(batch)
+def check_labels(case: HeadCase) -> None:
+    """The weights of labels add up to the divisor, unless there are none."""
+    for row_weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
+        batch = case.batch | {"row_weight": torch.tensor(row_weights)}
+        classes, weights = case.head.labels(batch)
         count = case.head.count(batch)
-        require(classes.dtype == torch.int64, f"classes: expected int64, got {classes.dtype}")
-        found = f"got {len(classes)}, of which the lowest is {min(classes.tolist(), default=0)}"
+        require(classes.dtype == torch.int64, f"labels: expected int64, got {classes.dtype}")
+        found = f"got {weights.sum().item():g}, lowest {min(classes[weights != 0], default=0)}"
         require(
-            len(classes) in (0, count) and (classes >= 0).all(),
-            f"classes: expected {count} or none, {found}",
+            not len(classes) or (weights.sum() == count and (classes[weights != 0] >= 0).all()),
+            f"labels: expected ids from 0 with weights that add up to {count}, or none, {found}",
         )
 
 
@@ -403,5 +403,5 @@ CHECKS: Final = (
     check_row_weights,
     check_nothing_to_predict,
     check_padded_labels,
-    check_classes,
+    check_labels,
 )

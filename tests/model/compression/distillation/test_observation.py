@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.compression.distillation.observation import label_weights, observe
+from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.loss import weigh_rows_equally
 from tests.model.checkpoints.published import saved
 from tests.model.compression.distillation.pairs import VOCABULARY, batch, model
@@ -115,14 +115,14 @@ def test_weights_are_those_of_the_loss_of_the_head():
         head = one.heads["masked_lm"]
         with torch.no_grad(), observe(one, {"logits_masked_lm"}) as seen:
             expected = one(given)["masked_lm"].total
-        weights = label_weights(head, given)
+        weights = head.labels(given)[1]
         losses = nn.functional.cross_entropy(
             seen["logits_masked_lm"], given["label_ids"].clamp(min=0), reduction="none"
         )
 
         assert float((weights * losses).sum()) == pytest.approx(float(expected), rel=1e-5)
 
-    assert torch.equal(label_weights(head, batch()) > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
+    assert torch.equal(head.labels(batch())[1] > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
 
 
@@ -143,7 +143,7 @@ def test_a_row_counts_where_it_has_a_label_and_a_weight():
         "row_weight": torch.tensor([1.0, 1.0, 0.5, 0.0]),
     }
 
-    weights = label_weights(head, tensors)
+    weights = head.labels(tensors)[1]
 
     assert (weights.tolist(), weights.dtype) == ([1.0, 0.0, 1.0, 0.0], torch.float32)
 

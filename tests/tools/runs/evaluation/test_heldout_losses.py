@@ -18,7 +18,9 @@ def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys)
     """
     shards = write_masked_sets(tmp_path / "sets")
 
-    for name, limit in (("all", []), ("part", ["evaluate.max_rows=9"])):
+    by_row = "model.heads={masked_lm: {normalize: row}}"
+    part = ["evaluate.max_rows=9", "model.heads={masked_lm: 2.0}"]
+    for name, limit in (("row", [by_row]), ("all", []), ("part", part)):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2)
 
         assert one_rank.run(start, config, ["evaluate.every=2", *limit])[0][0] == 0
@@ -32,7 +34,11 @@ def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys)
 
         assert found["loss"] == pytest.approx(measured["loss"], abs=2e-6)
         assert found["labels"] == {"masked_lm": measured["labels"]}
-        assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
+        assert found["unit"] == measured["unit"]
+        assert ("perplexity" in found) == (name != "row"), "a mean over rows has none"
+        assert name == "row" or found["perplexity"] == pytest.approx(
+            math.exp(found["losses"]["masked_lm"])
+        )
 
     assert evaluate([str(tmp_path / "all"), "split=test"]) == 64
     assert "is trained on texts" in capsys.readouterr().err
