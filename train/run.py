@@ -141,7 +141,7 @@ def _build_and_train(
     lines += cost.lines(measured, verbose=display.is_verbose)
     lines += describe_rereading(datasets.phases, cost.rows_by_set)
     lines += [peak.line()] if display.is_verbose or world.size > 1 else []
-    announce_start(point, lines, cost.least_seconds(measured), peak, engine.hooks, display, journal)
+    announce_start(point, lines, cost.least_seconds(measured), peak, engine, display, journal)
     if starting.unread:
         display.say(starting.unread)
     announce_data(point, state, datasets, announce)

@@ -66,13 +66,16 @@ class CompareRunsOptions(JsonSwitch):
     """also print a table of published scores with the scores of these runs, such as glue"""
 
 
-def figures_of(run: RecordedRun) -> dict[str, float]:
-    """Return the last and best figures of a run by title, as far as it has recorded them."""
+def figures_of(run: RecordedRun, group: str = "") -> dict[str, float]:
+    """Return the last and best figures of a run by title, as far as it has recorded them.
+
+    `group` ends the titles of losses, which only runs of a group share.
+    """
     trained = step_records(run.records)
     last: Mapping[str, Any] = trained[-1] if trained else {}
-    figures = _heldout_figures(run)
+    figures = _heldout_figures(run, group)
     if isinstance(last.get("loss"), float):
-        figures["training loss"] = last["loss"]
+        figures[f"training loss{group}"] = last["loss"]
     figures |= {
         key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last
     }
@@ -93,7 +96,7 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
     return figures
 
 
-def _heldout_figures(run: RecordedRun) -> dict[str, float]:
+def _heldout_figures(run: RecordedRun, group: str) -> dict[str, float]:
     """Return the last and best loss on each held-out set, and the entropy of the set."""
     figures: dict[str, float] = {}
 
@@ -110,13 +113,13 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
         if losses:
             best = min(losses, key=lambda step: (losses[step], step))
             figures |= {
-                f"{title} loss, last": losses[max(losses)],
-                f"{title} loss, best": losses[best],
+                f"{title} loss{group}, last": losses[max(losses)],
+                f"{title} loss{group}, best": losses[best],
             }
-            figures[f"{title} loss, step of the best"] = best
+            figures[f"{title} loss{group}, step of the best"] = best
 
         if result["unigram_entropy"]:
-            figures[f"{title} unigram entropy"] = result["unigram_entropy"]
+            figures[f"{title} unigram entropy{group}"] = result["unigram_entropy"]
 
     return figures
 
@@ -166,8 +169,8 @@ def _note_tasks(runs: Sequence[RecordedRun]) -> str:
         f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()
     ]
     return (
-        "losses of different objectives or tokenizers cannot be compared, so each has charts of "
-        f"its own ({'; '.join(of_tasks)})"
+        "losses of different objectives, units or tokenizers cannot be compared, so each has lines "
+        f"and charts of its own ({'; '.join(of_tasks)})"
     )
 
 
@@ -223,7 +226,9 @@ def _compare(options: CompareRunsOptions) -> None:
         sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
 
     runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
-    figures = [figures_of(run) for run in runs]
+    tasks = [*group_by_task(runs)]
+    groups = [f" ({tasks.index(run.task) + 1})" if len(tasks) > 1 else "" for run in runs]
+    figures = [figures_of(run, group) for run, group in zip(runs, groups, strict=True)]
     states = [
         "not known" if (status := read_status(path)) is None else status.text
         for path in options.runs
@@ -236,7 +241,8 @@ def _compare(options: CompareRunsOptions) -> None:
     ]
     heading = [["state", *states]]
     if any(run.task for run in runs):
-        heading.append(["losses of", *(run.task for run in runs)])
+        tasks_of_runs = (f"{run.task}{group}" for run, group in zip(runs, groups, strict=True))
+        heading.append(["losses of", *tasks_of_runs])
     runs_head = ["", *names]
     sheets = [("Figures", runs_head, [*heading, *rows])]
 

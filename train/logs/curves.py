@@ -57,7 +57,8 @@ class RecordedRun:
     name: str
     records: Sequence[Record]
     task: str = ""
-    """objectives and tokenizer; only losses of runs with the same can be compared"""
+    """objectives, unit of the mean and tokenizer; only losses of runs with the same can be
+    compared"""
     charts: Sequence[RecordedSeries] = ()
     """charts that its hooks declared"""
 
@@ -138,7 +139,7 @@ def read_run(directory: Path, name: str) -> RecordedRun:
     return RecordedRun(
         name,
         list(_add_seconds(records, sorted(times))),
-        _read_task(directory),
+        _read_task(directory, starts),
         tuple(_declared_charts(starts)),
     )
 
@@ -155,14 +156,20 @@ def _declared_charts(starts: Sequence[Record]) -> Iterator[RecordedSeries]:
                     yield chart
 
 
-def _read_task(directory: Path) -> str:
-    """Return the objectives of a run and its tokenizer; empty if they are not known."""
+def _read_task(directory: Path, starts: Sequence[Record]) -> str:
+    """Return the objectives of a run, the unit of its mean losses, and its tokenizer.
+
+    Empty if they are not known.
+    """
     try:
         sets = read_sets(directory)
     except IntegrityError:
         return ""
-    objectives = " + ".join(sorted({each.objective.name for each in sets}))
-    return f"{objectives}, tokenizer {sets[0].tokenizer.fingerprint[:_FINGERPRINT_LETTERS]}"
+    objectives = " + ".join(sorted({each.objective.label for each in sets}))
+    units = "".join(
+        dict.fromkeys(f", mean over {each['unit']}" for each in starts if "unit" in each)
+    )
+    return f"{objectives}{units}, tokenizer {sets[0].tokenizer.fingerprint[:_FINGERPRINT_LETTERS]}"
 
 
 def group_by_task(runs: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:

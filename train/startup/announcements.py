@@ -17,7 +17,8 @@ from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of
-from clozeline.train.hooks import Hook
+from clozeline.train.engine import Engine
+from clozeline.train.evaluate import unit_of
 from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal, read_status
@@ -45,7 +46,7 @@ def announce_start(
     lines: Sequence[str],
     least_s: float,
     peak: Peak,
-    hooks: Sequence[Hook],
+    engine: Engine,
     display: Display,
     journal: Journal,
 ) -> None:
@@ -56,13 +57,18 @@ def announce_start(
         lines: the model and the cost of the run.
         least_s: lower bound on the time of the run, in seconds.
         peak: FLOPs per second of a rank.
-        hooks: the hooks of the run, whose charts the report draws.
+        engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
     """
     now = point.state
     saved = point.saved
-    charts = [to_data(chart) for hook in hooks for chart in hook.charts]
+    recorded = {
+        "shape": now.shape,
+        "peak": peak._asdict(),
+        "charts": [to_data(chart) for hook in engine.hooks for chart in hook.charts],
+        "unit": unit_of(engine.heads.values()),
+    }
     for line in point.choices:
         display.say(line)
     if note := missing_note():
@@ -72,12 +78,7 @@ def announce_start(
     if saved is None:
         for line in lines:
             display.say(line)
-        fields = {
-            "shape": now.shape,
-            "versions": now.versions,
-            "peak": peak._asdict(),
-            "charts": charts,
-        }
+        fields = {"versions": now.versions, **recorded}
         journal.event("start", steps=point.config.steps, least_s=least_s, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
@@ -86,7 +87,7 @@ def announce_start(
             and saved.versions == now.versions
             and point.config.deterministic is not False
         )
-        fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict(), "charts": charts}
+        fields = {"was": saved.shape, **recorded}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
         display.say(
             f"branch of {point.trunk} at {point.name}"

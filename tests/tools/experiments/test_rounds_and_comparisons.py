@@ -176,11 +176,11 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
 def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsys):
     runs = [
         write_run(tmp_path / name, [5.0, 4.0])
-        for name in ("masked", "masked_too", "causal", "other_words")
+        for name in ("masked", "masked_too", "causal", "other_words", "by_row")
     ]
-    for run, name, fingerprint in zip(
-        runs, ["masked_lm", "masked_lm", "causal_lm", "masked_lm"], "aaab", strict=True
-    ):
+    (runs[-1] / "events.jsonl").write_text(sealed(event="start", time=1.0, unit="rows") + "\n")
+    names = ["masked_lm", "masked_lm", "causal_lm", "masked_lm", "masked_lm"]
+    for run, name, fingerprint in zip(runs, names, "aaaba", strict=True):
         objective = {
             "name": name,
             "label": name,
@@ -220,7 +220,15 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
         text for text in checked(page.read_text()).pictures if text.startswith("Training loss")
     ]
 
-    assert len(shown) == 3 * 4
+    assert len(shown) == 4 * 4
+    assert "by_row: masked_lm, mean over rows" in printed.err
+    assert compare_runs([*map(str, runs), "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)["runs"]
+
+    assert [title for run in found for title in run["figures"] if "training loss" in title] == [
+        f"training loss ({group})" for group in (1, 1, 2, 3, 4)
+    ]
     assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [
         (True, True)
     ]
