@@ -1,6 +1,7 @@
 """One training run from start to exit code: check, resume or start, train, report."""
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 
 from clozeline.command import Detail
@@ -89,7 +90,10 @@ def _build_and_train(
     announce = announcer(journal, display)
 
     # find the checkpoint to resume from
-    checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
+    kept = config.checkpoint
+    if config.early_stop is not None:  # the run ends after its best step
+        kept = replace(kept, keep_best=True)
+    checkpoints = Checkpoints(config.output / "checkpoints", kept, world, announce)
     checkpoint = None if config.resume == "never" else checkpoints.find()
 
     with world.sharing_errors():

@@ -16,7 +16,7 @@ from clozeline.train.logs.json_lines import read_lines
 from tests.train import runs
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
-from tests.train.runs import events, logged, steps
+from tests.train.runs import evaluations, events, logged, steps
 
 
 def start(world, config, overrides, stop_after=0):
@@ -241,6 +241,26 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
         state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
 
         assert state["heldout_loss"] == losses[best]
+
+
+def test_early_stopping_keeps_the_lowest_evaluated_step_of_each_start(one_rank, tmp_path, shards):
+    """A start ends at step 1, between two evaluations, and the rate of the next one spoils it."""
+    output = tmp_path / "run"
+    changes = {"schedule": {"name": "constant"}, "checkpoint": {"every": None, "keep_last": 1}}
+    changes |= {"evaluate": {"every": 2}, "early_stop": {"metric": "heldout/loss", "patience": 2}}
+    config = write_config(tmp_path / "a.yaml", shards, output, **changes)
+    worse = ["optimizer.learning_rate=10", "checkpoint.allow_changed=[optimizer.learning_rate]"]
+    for keys in (["steps=1"], ["steps=99", *worse]):
+        assert one_rank.run(start, config, keys) == [(0, "")]
+
+    lowest, *losses = (evaluation["loss"] for evaluation in evaluations(output))
+    best = losses.index(min(losses))
+
+    assert lowest < losses[best]
+    assert len(losses) == best + 3, "step 1 uses up no patience"
+    assert {path.name for path in (output / "checkpoints").glob("step-*")} == {
+        f"step-{step:08d}" for step in (1, 2 * best + 2, 2 * best + 6)
+    }
 
 
 def start_with_pace(world, config, least):

@@ -16,7 +16,6 @@ from clozeline.errors import IntegrityError
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.runner import RANKS, ROOT, run_step, write_pages
 from clozeline.train.distributed.launcher import free_port
-from clozeline.train.logs.json_lines import read_lines
 
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"
@@ -39,30 +38,6 @@ class DemoOptions:
     """folder of all files"""
     steps: Positive | None = None
     """training steps; default: those of the configuration"""
-
-
-def heldout_lines(run: Path) -> list[str]:
-    """Return the last held-out loss of a run, next to the unigram entropy.
-
-    The latter is the best loss without any context.
-    """
-    (last,) = [
-        line["heldout"] for line in read_lines(run / "metrics.jsonl") if line.get("heldout")
-    ][-1].values()
-    loss = last["loss"]
-    entropy = last["unigram_entropy"]
-    used = (
-        "the model uses context, not only word frequencies"
-        if loss < entropy
-        else "it has not learned to use context"
-    )
-
-    return [
-        f"held-out loss                      {loss:.4f} nats",
-        f"unigram entropy of the same tokens {entropy:.4f} nats   ({last['labels']:,} masked "
-        "tokens)",
-        f"→ {entropy - loss:.2f} nats below it: {used}",
-    ]
 
 
 def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
@@ -142,7 +117,6 @@ def _demo(options: DemoOptions) -> None:
     ]
 
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
-    print("", *heldout_lines(run), sep="\n")
     run_step("clozeline", "fill-mask", run, "heldout=5", *(f"text={text}" for text in SENTENCES))
     config = exported / "config.json"
     if (

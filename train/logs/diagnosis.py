@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
@@ -179,13 +180,19 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
         (record["tokens"] for record in records if isinstance(record.get("tokens"), int)), default=0
     )
     saved = [step_of(path.name) for path in steps_in(config.output / "checkpoints")]
-    of_task = _reads_task(config)
+    objectives: list[ObjectiveRecord] = []
+    with suppress(IntegrityError):  # sets.json cannot be read
+        objectives = [recorded.objective for recorded in read_sets(config.output)]
+    of_task = any(map(is_task, objectives))
+    is_mixture = any(other != objectives[0] for other in objectives)
 
     # one set at a time
     lines = []
 
     for name in last_heldout(records):
         history = loss_history(records, name)
+        if is_mixture:  # the training loss is of other labels, too
+            history = replace(history, training=[])
         of_set = [
             *describe_lowest(history, saved),
             *explain_diagnosis(history, config, of_task=of_task, tokens=tokens),
@@ -194,13 +201,6 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
         lines += of_set if name == "heldout" else [f"{title}: {line}" for line in of_set]
 
     return lines
-
-
-def _reads_task(config: TrainConfig) -> bool:
-    """Return whether a run is trained on rows of a task; False if sets.json cannot be read."""
-    with suppress(IntegrityError):
-        return any(is_task(recorded.objective) for recorded in read_sets(config.output))
-    return False
 
 
 def explain_diagnosis(
@@ -285,7 +285,10 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
     line = f"lowest held-out loss: {loss:.4f} at step {step}"
     if not history.has_risen:
         return [line]
-    checkpoint = "its checkpoint was not saved: set checkpoint.keep_best=true to keep the best one"
+    checkpoint = (
+        "there is no checkpoint of it: checkpoint.keep_best=true keeps the best one of the first "
+        "held-out set"
+    )
 
     if step in saved:
         checkpoint = (

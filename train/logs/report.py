@@ -94,20 +94,24 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
     if rollbacks := names.count("rollback"):
         sentences.append(f"Rollbacks after a divergence: {rollbacks}.")
 
-    # held-out losses against the unigram entropy, and what to change
-    for name, result in last_heldout(records).items():
+    # held-out losses, and what to change
+    lines = [*_heldout_lines(last_heldout(records)), *diagnose_run(config, records)]
+    return " ".join([*sentences, *(f"{line[0].upper()}{line[1:]}." for line in lines)])
+
+
+def _heldout_lines(by_set: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for the loss on each held-out set, compared with the unigram entropy."""
+    for name, result in by_set.items():
         loss = result["loss"]
         entropy = result["unigram_entropy"]
-        if loss is not None and entropy:
-            side = "below" if loss < entropy else "above"
-            title = heldout_title(name)
-            sentences.append(
-                f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its "
-                "unigram entropy."
-            )
-
-    sentences += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
-    return " ".join(sentences)
+        labels = format_count(result)
+        comparison = "below" if loss is not None and loss < entropy else "not below"
+        compared = (
+            f", {comparison} the unigram entropy {entropy:.4f} of the same {labels}"
+            if entropy
+            else f" over {labels}"
+        )
+        yield f"{heldout_title(name)}: loss {format_loss(loss)}{compared}"
 
 
 def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:
@@ -150,25 +154,17 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
             f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl"
         )
 
-    # held-out losses against the unigram entropy
-    for name, result in results({} if status is None else {"heldout": status.heldout}).items():
-        loss = result["loss"]
-        entropy = result["unigram_entropy"]
-        labels = format_count(result)
-        comparison = "below" if loss is not None and loss < entropy else "not below"
-        compared = (
-            f", {comparison} the unigram entropy {entropy:.4f} of the same {labels}"
-            if entropy
-            else f" over {labels}"
-        )
-        lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
-
+    lines += _heldout_lines(results({} if status is None else {"heldout": status.heldout}))
     if reason is None:
         lines += diagnose_run(config)
 
     # early stopping, and how to continue
     if best := state.best:
-        since = f", {best.evaluations} evaluations ago" if best.evaluations else ""
+        since = ""
+        if best.evaluations:
+            since = (
+                f", {best.evaluations} evaluations ago; every {config.evaluate.every} steps count"
+            )
         value = (
             "never finite"
             if best.value is None

@@ -3,9 +3,11 @@ answers."""
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from clozeline.train.logs import diagnosis
 from clozeline.train.logs.diagnosis import (
     Diagnosis,
     LossHistory,
@@ -238,6 +240,20 @@ def test_texts_learned_by_heart_need_more_texts_or_new_corruptions():
     assert "data.corrupt" not in again
 
 
+@pytest.mark.parametrize("other", [{}, {"predict_from": "previous"}])
+def test_the_training_loss_of_a_mixture_is_compared_with_none(monkeypatch, other):
+    """It is of the labels of all sets, a held-out loss of those of one."""
+    objectives = ({}, other)
+    sets = [SimpleNamespace(objective=SimpleNamespace(name="a", **each)) for each in objectives]
+    monkeypatch.setattr(diagnosis, "read_sets", lambda _: sets)
+    result = {"unigram_entropy": 9.0, "labels": 9}
+    records = [{"step": 1, "loss": 0.1, "heldout": {"heldout": {**result, "loss": 5.0}}}]
+
+    text = " ".join(diagnosis.diagnose_run(tiny(), records))
+
+    assert ("learned by heart" in text) == (not other)
+
+
 def test_few_tokens_are_told_and_many_are_not():
     history = case_of("texts: frequencies alone")[0]
     assert "1,000" in told(history, of_task=False, tokens=1000)
@@ -254,7 +270,7 @@ def test_the_lowest_value_is_named_with_its_step():
 
     (lost,) = describe_lowest(risen, [400])
 
-    assert "keep_best" in lost
+    assert "there is no checkpoint of it: checkpoint.keep_best=true" in lost
     assert "step=best" not in lost
 
     (line,) = describe_lowest(fallen, [400])
