@@ -20,6 +20,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
+from clozeline.terminal import size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
@@ -30,6 +31,7 @@ from clozeline.tools.start.project.templates import (
     check_model,
     check_size,
     pipeline_yaml,
+    text_bytes,
     train_yaml,
 )
 from clozeline.train.configuration.config import TrainConfig
@@ -137,7 +139,8 @@ def _measure_kind(source: object) -> str:
 def write_project(folder: Path, project: Project) -> list[str]:
     """Write the two files of a project.
 
-    Return the lines that say as which transformers classes the model can be exported.
+    Return the lines that say how many rows a step has, and as which transformers classes the model
+    can be exported.
 
     Raises:
         ConfigurationError: the folder has one of the two files already, or the recipe is wrong.
@@ -158,11 +161,16 @@ def write_project(folder: Path, project: Project) -> list[str]:
     check_recipe(recipe)
     publish_text(folder / "pipeline.yaml", text)
     publish_text(
-        folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size)
+        folder / "train.yaml",
+        train_yaml(folder, source, language, model, grouping_of(recipe), size),
     )
     training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
     specials = tokenizer_stage(recipe).expected_tokenizer().vocabulary.specials
-    return plan_of_model(training.model, specials).lines()
+    texts = size_text(text_bytes(source))
+    rows = (
+        f"{training.data.global_batch} rows a step (data.global_batch), for {texts} of local files"
+    )
+    return [f"data       {rows}", *plan_of_model(training.model, specials).lines()]
 
 
 def grouping_of(recipe: Recipe) -> str:

@@ -39,7 +39,7 @@ from clozeline.tools.start.project.templates import (
 )
 from clozeline.tools.start.show import ShowSettings, show
 from clozeline.tools.start.show import main as show_main
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.contracts import contract
 from tests.distributed import run_program
@@ -167,7 +167,7 @@ def write(folder, source, language, model, size=None):
         pipeline_yaml(folder, source, language, model), encoding="utf-8"
     )
     recipe = load_recipe(folder / "pipeline.yaml")
-    text = train_yaml(folder, model, language, grouping_of(recipe), size)
+    text = train_yaml(folder, source, language, model, grouping_of(recipe), size)
     (folder / "train.yaml").write_text(text, encoding="utf-8")
     return recipe, load_config(TrainConfig, folder / "train.yaml")
 
@@ -238,6 +238,26 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
     assert config.model.architecture in objective.architectures
     assert small[model].model.dim == 128
     assert small[model].optimizer.options.learning_rate >= config.optimizer.options.learning_rate
+
+
+@pytest.mark.parametrize(
+    ("size", "rows"), [(900_000, 8), (5_000_000, 12), (50_000_000, 16), (500_000_000, 32)]
+)
+def test_the_rows_of_a_step_follow_the_texts(tmp_path, capsys, size, rows):
+    texts = tmp_path / "a.txt"
+    with texts.open("wb") as file:
+        file.truncate(size)
+
+    for model in ("gpt", "llama", "bart", "electra"):
+        folder = tmp_path / model
+        assert new([str(folder), f"input={texts}", "kind=pages", f"model={model}"]) == 0
+        assert f"{rows} rows a step (data.global_batch), for" in capsys.readouterr().out
+        config = load_config(TrainConfig, folder / "train.yaml")
+
+        assert config.data.global_batch == rows
+        assert 0.9 * 6400 < config.evaluate.every * rows <= 6400
+        for ranks in (1, 2, 4):
+            assert check_world(config, ranks) >= 1
 
 
 def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
