@@ -10,16 +10,26 @@ from itertools import groupby
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
-NORMALIZE_VERSION: Final = 4
+NORMALIZE_VERSION: Final = 5
 """Raised when the stored form of any text changes."""
 MATCH_VERSION: Final = 4
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
-# Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
+# Newline and tab are text; line ends, separators, and what browsers show for the codes of
+# windows-1252 are rewritten before the rest is dropped.
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
+_LINE_END: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028]")
+_LEGACY: Final = {
+    **dict.fromkeys(range(0x1C, 0x20), " "),
+    **{
+        code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0) if code != 0x85
+    },
+}
+"""Separators of records, and codes of windows-1252 in texts that were read as Latin-1."""
+# a soft hyphen at a line end cuts a word, whose line then ends behind it
+_SOFT_CUT: Final = re.compile("\xad[ \t]*\n[ \t]*([^\\s\xad]+)([ \t]?)")
 # soft hyphens, word joiners, and byte order marks inside a text: they show where a line may end,
 # and split a word for everything that reads words
 _INVISIBLES = "\xad\u2060\ufeff"
@@ -161,7 +171,10 @@ def _normalize_characters(text: str, changes: Changes) -> str:
     if _RARE_CHARACTERS.search(text):
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
-        text, changes["control_characters"] = _CONTROL.subn("", text.replace("\u2029", "\n\n"))
+        text = text.replace("\u2029", "\n\n")
+        changes["control_characters"] = len(_CONTROL.findall(text))
+        text = _CONTROL.sub("", text.translate(_LEGACY))
+        text = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
         text, changes["invisible_characters"] = _INVISIBLE.subn(
             "", _replace_surrogates(text, changes)
         )

@@ -36,7 +36,11 @@ CLOSING_QUOTES: Final = "\"'”’»«“›‹」』"
 """Quotes that may follow the mark of a sentence."""
 _NO_MARKS: Final = re.compile("[\u0e00-\u0eff\u1950-\u19df\uaa80-\uaadf]")
 """Scripts without marks at the end of sentences: Thai, Lao, Tai Le, New Tai Lue, Tai Viet."""
-_IS_MARK: Final = re.compile(f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{OTHER_MARKS}]")
+_MARK: Final = f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{OTHER_MARKS}]"
+_IS_MARK: Final = re.compile(_MARK)
+_ENDS_INSIDE: Final = re.compile(
+    rf"{_MARK}[{CLOSING_QUOTES})\]]*[^\S\n]+\S|[。！？][{CLOSING_QUOTES}]*\S|{_NO_MARKS.pattern}"
+)
 
 
 def is_sentence_mark(character: str, language: str) -> bool:
@@ -59,3 +63,8 @@ def ends_sentence(line: str, language: str) -> bool:
         or end.endswith(DOUBLE_BLANK)
         or _NO_MARKS.match(end[-1]) is not None
     )
+
+
+def has_sentence_end_inside(text: str) -> bool:
+    """Return whether a sentence ends inside of a line of a text; always in Thai, without marks."""
+    return _ENDS_INSIDE.search(text) is not None

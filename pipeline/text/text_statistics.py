@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.language_codes import base_language
+from clozeline.pipeline.text.line_ends import LineEnds
 from clozeline.pipeline.text.normal_form import split_at_blanks
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph
@@ -66,7 +67,8 @@ class TextStatistics:
     @cached_property
     def lines(self) -> list[str]:
         """All lines, including empty ones; a hard-wrapped paragraph is one line."""
-        return [join_paragraph(group) for group in self.line_groups]
+        line_ends = LineEnds(self.text)
+        return [join_paragraph(group, line_ends) for group in self.line_groups]
 
     @cached_property
     def nonempty_lines(self) -> list[str]:

@@ -12,7 +12,9 @@ from functools import cached_property
 from statistics import median_low
 from typing import Final, NamedTuple, TypeAlias
 
+from clozeline.pipeline.text.line_ends import HYPHENS, LineEnds
 from clozeline.pipeline.text.normal_form import is_written_without_blanks
+from clozeline.pipeline.text.sentence_marks import has_sentence_end_inside
 
 _MINIMUM_BREAKS: Final = 3
 """Minimum number of forced line breaks in a wrapped text, which has at least one more line."""
@@ -125,29 +127,30 @@ def group_lines(lines: Sequence[str]) -> list[range]:
     return groups
 
 
-def join_paragraph(lines: Sequence[str]) -> str:
+def join_paragraph(lines: Sequence[str], line_ends: LineEnds) -> str:
     """Return the lines of a paragraph as one line, without indents and marks of quotations."""
     parts = [lines[0].rstrip()]
     for line in lines[1:]:
-        text = (
-            _QUOTED.sub("", line.strip(), count=1).strip()
-            if line.lstrip().startswith(">")
-            else line.strip()
-        )
-        parts.append(text if _needs_no_blank(parts[-1], text) else f" {text}")
+        text = line.strip()
+        if text.startswith(">"):
+            text = _QUOTED.sub("", text, count=1).strip()
+        parts[-1] = line_ends.join(parts[-1], text)
+        parts.append(text)
     return "".join(parts)
 
 
 def unwrap(text: str) -> str:
-    """Return a text with each hard-wrapped paragraph as one line."""
+    """Return a text with each hard-wrapped paragraph as one line.
+
+    If no sentence ends inside of a line, the text is verse, a list or a log, and unchanged.
+    """
+    if not has_sentence_end_inside(text):
+        return text
     lines = text.split("\n")
+    line_ends = LineEnds(text)
     groups = group_lines(lines)
-    return "\n".join(join_paragraph([lines[number] for number in group]) for group in groups)
-
-
-def _needs_no_blank(left: str, right: str) -> bool:
-    """Return whether no blank belongs between two lines of a paragraph."""
-    return is_written_without_blanks(left[-1:]) and is_written_without_blanks(right[:1])
+    paragraphs = ([lines[number] for number in group] for group in groups)
+    return "\n".join(join_paragraph(paragraph, line_ends) for paragraph in paragraphs)
 
 
 def _count_columns(text: str) -> int:
@@ -241,7 +244,10 @@ def _is_forced(line: _Line, following: _Line, width: int) -> bool:
 
 
 def _ends_sentence(line: _Line) -> bool:
-    return unicodedata.category(line.text[-1:] or " ")[0] == "P" and line.text[-1] not in ",-–—;(["
+    return (
+        unicodedata.category(line.text[-1:] or " ")[0] == "P"
+        and line.text[-1] not in f"{HYPHENS},–—;(["
+    )
 
 
 def _is_boundary(block: _Block, number: int, width: int) -> bool:
@@ -333,7 +339,8 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
 
 def _continues_sentences(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
     """Return whether sentences continue after forced breaks, unlike in verse, lists and logs."""
-    marked = sum(unicodedata.category(lines[number - 1].text[-1])[0] == "P" for number in forced)
+    lasts = [lines[number - 1].text[-1] for number in forced]
+    marked = sum(last not in HYPHENS and unicodedata.category(last)[0] == "P" for last in lasts)
     starts = [lines[number].text.lstrip(_OPENING)[:1] for number in forced]
     has_cases = any(line.text != line.text.upper() for line in lines)
     lower = sum(start.isalpha() and not (has_cases and start.isupper()) for start in starts)

@@ -27,12 +27,12 @@ class PageNumbers(Filter):
     numbers never do. Where one interrupts a sentence, the empty lines around it are dropped too.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text without page numbers; no text is rejected."""
-        lines = statistics.lines
+        lines = statistics.text.split("\n")
         pages = _find_pages(lines)
         inside = [page for page in pages if _is_inside_sentence(lines, page)]
         if not pages or 2 * len(inside) < len(pages):

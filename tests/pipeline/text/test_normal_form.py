@@ -101,7 +101,9 @@ def test_stored_form_is_stable_and_clean(raw):
         ("cafe\u0301", {"composed_characters": 1}),
         ("10 \u212b", {"composed_characters": 1}),
         ("co\xadop \ufeffer\u200bate", {"invisible_characters": 3}),
-        ("a\fb\ud800", {"control_characters": 1, "surrogates": 1}),
+        ("a\fb\ud800", {"line_ends": 1, "surrogates": 1}),
+        ("don\x92t\x81", {"control_characters": 2}),
+        ("one\x1etwo", {"control_characters": 1}),
     ],
 )
 def test_what_prose_loses_is_counted_by_type(raw, changes):
@@ -218,3 +220,20 @@ def test_match_form(text, words):
 @given(st.text(st.characters(codec="ascii"), max_size=60))
 def test_match_form_of_ascii_agrees_with_the_general_path(text):
     assert [*match_words(text + " é")[:-1]] == match_words(text)
+
+
+@pytest.mark.parametrize("category", ["Cc", "Cf", "Zs", "Zl", "Zp"])
+def test_no_character_that_separates_words_is_lost(category):
+    """A blank, a line end and a control that counts as one never let two words touch."""
+    characters = [
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) == category
+    ]
+    glued = [c for c in characters if c.isspace() and normalize(f"a{c}b") == "ab"]
+    assert glued == []
+
+
+def test_codes_of_windows_1252_are_what_browsers_show():
+    codes = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
+    assert {code: normalize(f"a{chr(code)}b") for code in codes} == {
+        code: "a\nb" if code == 0x85 else f"a{shown}b" for code, shown in codes.items()
+    }

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clozeline.pipeline.text.line_ends import LineEnds
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph, unwrap
 
@@ -92,7 +93,8 @@ def test_how_a_paragraph_is_set_off_does_not_matter(form, blank):
 @pytest.mark.parametrize("width", [20, 30, 40])
 def test_scripts_without_blanks(width):
     chinese = (
-        "河水从清晨就开始上涨村里没有人睡觉男人们把沙袋搬到下面的桥上学校里的孩子和书都被送走了" * 4
+        "河水从清晨就开始上涨村里没有人睡觉。男人们把沙袋搬到下面的桥上学校里的孩子和书都被送走了"
+        * 4
     )
     lines = [chinese[start : start + width] for start in range(0, len(chinese), width)]
     assert unwrap("\n".join(lines)) == chinese
@@ -173,6 +175,6 @@ def test_each_line_is_in_one_paragraph(lines):
     assert all(len(group) == 1 or all(lines[number] for number in group) for group in groups)
 
     for group in groups:
-        joined = join_paragraph([lines[number] for number in group])
+        joined = join_paragraph([lines[number] for number in group], LineEnds(""))
         kept = "".join(lines[number] for number in group)
         assert re.sub(r"[\s>]", "", joined) == re.sub(r"[\s>]", "", kept)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.dehyphenate import Dehyphenate
+from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.wrapped_lines import unwrap
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import SENTENCES
 
@@ -37,7 +39,9 @@ def joined(text):
             "child-like and god-like, a Madonna-like\nface",
         ),
         ("CHAP-\nTER I", "CHAPTER\nI"),
-        ("the Anglo-\nSaxon kings", "the Anglo-\nSaxon kings"),
+        ("the Anglo-\nSaxon kings", "the Anglo-Saxon\nkings"),
+        ("the doctor; a doct-\nor came", "the doctor; a doctor\ncame"),
+        ("Som\u00ac\nmer und Haus\u2e17\nund Hof", "Sommer\nund Hausund\nHof"),
         ("pre-\nand post-war", "pre-\nand post-war"),
         ("- a list\n- of items\n-\nand", "- a list\n- of items\n-\nand"),
         ("call 555-\n1234 or\n--\nAda", "call 555-\n1234 or\n--\nAda"),
@@ -83,6 +87,28 @@ def test_cut_words_of_a_text_come_back(cuts):
     )
     whole = " ".join(WORDS) + " " + " ".join(word for word, _ in cuts)
     assert joined(text).split() == whole.split()
+
+
+@given(st.integers(50, 80), st.sampled_from("-\u00ac\u2010\u00ad"))
+def test_a_wrapped_text_is_the_text_again(width, mark):
+    """Lines end inside of any word; letters come back, and all but a few hyphens."""
+    words = SENTENCES.split()
+    lines = [""]
+    for word in words:
+        cut = width - len(lines[-1]) - 2
+        if cut >= len(word):
+            lines[-1] += f" {word}"
+        elif word.isalpha() and 2 <= cut <= len(word) - 2:
+            lines[-1] += f" {word[:cut]}{mark}"
+            lines.append(word[cut:])
+        else:
+            lines.append(word)
+    text = normalize("\n".join(lines))
+    whole = " ".join(words)
+
+    for again in (joined(text).replace("\n", " "), unwrap(text)):
+        assert again.replace("-", "").split() == whole.replace("-", "").split()
+        assert abs(again.count("-") - whole.count("-")) <= 0.015 * len(words)
 
 
 def test_removed_characters_are_counted():

@@ -1,11 +1,14 @@
 """One small document for every reason of every filter."""
 
+import re
+import textwrap
 from operator import itemgetter
 
 import pytest
 
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.registries import FILTERS
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.start.contracts.filters import CHECKS, judge_text, prepare
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
@@ -113,3 +116,31 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
     assert judge_text(case.build(), PROSE).reason == ""
 
     judge_text(case.build(), "", "und")
+
+
+WRAPPED = "\n".join(
+    [
+        *textwrap.wrap(PROSE, 60),
+        "7",
+        "",
+        "They came back (see [1]) to",
+        "192.0.2.1 or a@example.org now.",
+        "",
+    ]
+    * 4
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_filter_that_edits_keeps_the_line_ends_of_others(name, tmp_path):
+    """What is judged as one line is stored as it was: words on two lines stay on two lines."""
+    built = FILTERS.resolve(required(name, tmp_path)).build()
+    if built.before_extraction:
+        return
+    text = normalize(WRAPPED)
+    edited = judge_text(built, text).text or text
+    last, first = zip(*re.findall(r"(\S+)\n(?=(\S+))", text), strict=True)
+
+    joined = re.findall(r"(\S+) (?=(\S+))", edited)
+    apart = set(zip(last, first, strict=True)) - set(re.findall(r"(\S+) (?=(\S+))", text))
+    assert apart.isdisjoint(joined)
