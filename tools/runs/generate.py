@@ -27,6 +27,7 @@ from clozeline.tools.runs.inference.generation import (
     continuations,
     find_end_ids,
     prompt_ids,
+    read_allowed,
     text_before,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -88,8 +89,9 @@ def _generate(settings: GenerateOptions) -> None:
     prompt = settings.text if settings.allowed is None else settings.text.rstrip()
     prompt += blank_after(trained.tokenizer, prompt)
 
+    stop = read_allowed(settings.stop, settings.normalize)
     for continuation in continuations(trained, settings.text, settings):
-        text = escape(text_before(trained.tokenizer.decode_part(continuation.ids), settings))
+        text = escape(text_before(stop, trained.tokenizer.decode_part(continuation.ids)))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
         line = (
             f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"

@@ -149,7 +149,6 @@ class LabeledReader(TaskReader):
         super().__init__(options, limits)
         self.in_folders = self.spec.label == _FOLDER
         self._forms: dict[str, str] = {}
-        self._joined: set[str] = set()
 
     @cached_property
     def spec(self) -> Options:
@@ -370,8 +369,8 @@ class LabeledReader(TaskReader):
         name = compose(label)
         key = str(int(name)) if is_integer(name) else name.casefold()
         form = self._forms.setdefault(key, label)
-        if form != label and key not in self._joined:
-            self._joined.add(key)
+        if form and form != label:
+            self._forms[key] = ""  # said
             _LOG.warning(
                 "tasks: the column %s holds %r in two forms, also %r: they are read as %s",
                 self._answer,

@@ -83,9 +83,11 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
         ]
     )
 
+    stop = read_allowed(settings.stop, settings.normalize)
+
     def has_stop(ids: list[int]) -> bool:
         text = tokenizer.decode_part(ids)
-        return text_before(text, settings) != text
+        return text_before(stop, text) != text
 
     ends = find_end_ids(tokenizer)
     allowed = None
@@ -163,9 +165,8 @@ def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) ->
     return [ids[len(prompt) :] for ids in joined]
 
 
-def text_before(text: str, settings: Settings) -> str:
+def text_before(stop: Sequence[str], text: str) -> str:
     """Return a generated text, cut before the first stop string."""
-    stop = read_allowed(settings.stop, settings.normalize)
     return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
