@@ -2,23 +2,21 @@
 costs."""
 
 import json
-from collections import Counter
+import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.evaluate import batches_of_pass, levels_of, unit_of, weighed_classes
+from clozeline.train.evaluate import batches_of_pass, levels_of, unit_of
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from tests.matrices import mark_slow_after
-from tests.model.compression.distillation.pairs import VOCABULARY, batch, model
 from tests.shard_sets import damage
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
@@ -103,42 +101,25 @@ def test_rows_are_whole_batches(rows, batches):
     assert batches_of_pass(45, 8, rows) == batches
 
 
-@pytest.mark.parametrize("normalize", ["label", "row"])
-def test_a_part_of_the_heldout_set_is_the_same_everywhere(
-    two_ranks, one_rank, tmp_path, shards, normalize
-):
+def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, tmp_path, shards):
     """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own
-    arithmetic.
-
-    Levels of the labels have the weights of the loss: with `row`, each row's sum is 1.
-    """
+    arithmetic."""
     heldout = open_shards(shards.parent.parent / "heldout")
     content = masked_rows(20_000, 45).columns["label_ids"]
-    origins = ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist()
-    rows = [labels for _, block, row in origins if len(labels := content[block * 16 + row])]
-    weights = np.zeros(256)
-    for labels in rows:
-        np.add.at(weights, labels, 1 / len(labels) if normalize == "row" else 1.0)
-    count = len(rows) if normalize == "row" else int(weights.sum())
-    shares = weights[weights > 0] / weights.sum()
-    heads = {"masked_lm": {"normalize": normalize}}
+    labels = []
+    for _, block, row in ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist():
+        labels += content[block * 16 + row].tolist()
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
     found = []
 
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
         config = write_config(
-            tmp_path / f"{name}.yaml",
-            shards,
-            tmp_path / name,
-            steps=2,
-            model__dropout={},
-            model__heads=heads,
+            tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={}
         )
         assert ranks.run(start, config, ["evaluate.every=1", "evaluate.max_rows=9"])[0][0] == 0
         found += evaluations(tmp_path / name)
 
-    counted = [(evaluation["labels"], evaluation["unit"]) for evaluation in found]
-
-    assert counted == [(count, f"{normalize}s")] * 4
+    assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
 
     entropy = -float((shares * np.log(shares)).sum())
 
@@ -149,25 +130,15 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
 
 
-@pytest.mark.parametrize("weighed", ["label", "row", "objective"])
-def test_the_entropy_is_the_loss_of_scores_that_know_frequencies_alone(monkeypatch, weighed):
-    normalize = "row" if weighed == "row" else "label"
-    head = model(heads={"masked_lm": {"normalize": normalize}}).heads["masked_lm"]
-    tensors = batch()
-    if weighed == "objective":
-        tensors |= {"label_weight": torch.arange(8) / 4.0, "label_count": torch.arange(4) + 5}
-    labels = Counter(weighed_classes(head, tensors))
-    weights = torch.zeros(VOCABULARY)
-    for (label, weight), count in labels.items():
-        weights[label] += weight * count
-    scores = (weights / weights.sum()).log()
-    monkeypatch.setattr(head, "logits", lambda states: scores.expand(len(states), -1))
-    loss = head.loss(torch.zeros(*tensors["input_ids"].shape, 15), tensors)
+def test_levels_have_the_weights_and_the_divisor_of_the_loss():
+    """Two labels of a row and one of another, by row; then weights 2 and 1, counted as 8 tokens."""
+    by_row = levels_of({(7, 0.5): 2, (9, 1.0): 1}, 2)
 
-    level = levels_of(labels, loss.count)
+    assert by_row == pytest.approx((math.log(2), 0.5))
 
-    assert level.entropy == pytest.approx(float(loss.total) / loss.count, rel=1e-5)
-    assert level.majority == pytest.approx(float(weights.max()) / loss.count)
+    declared = levels_of({(7, 2.0): 1, (7, 1.0): 1, (9, 1.0): 1}, 8)
+
+    assert declared == pytest.approx((3 / 8 * math.log(4 / 3) + 1 / 8 * math.log(4), 3 / 8))
 
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():

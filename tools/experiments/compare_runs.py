@@ -102,21 +102,22 @@ def _heldout_figures(run: RecordedRun, group: str) -> dict[str, float]:
 
     for name, result in last_heldout(run.records).items():
         losses = {
-            record["step"]: loss
+            record["step"]: value
             for record in run.records
-            if isinstance(loss := results(record).get(name, {}).get("loss"), float)
-            and math.isfinite(loss)
+            if isinstance(value := results(record).get(name, {}).get("loss"), float)
+            and math.isfinite(value)
         }
 
         title = heldout_title(name)
+        loss = f"{title} loss{group}"
 
         if losses:
             best = min(losses, key=lambda step: (losses[step], step))
             figures |= {
-                f"{title} loss{group}, last": losses[max(losses)],
-                f"{title} loss{group}, best": losses[best],
+                f"{loss}, last": losses[max(losses)],
+                f"{loss}, best": losses[best],
+                f"{loss}, step of the best": best,
             }
-            figures[f"{title} loss{group}, step of the best"] = best
 
         if result["unigram_entropy"]:
             figures[f"{title} unigram entropy{group}"] = result["unigram_entropy"]
@@ -158,20 +159,6 @@ def _notes(run: Path) -> Iterator[str]:
                 f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another file, "
                 "and skipped"
             )
-
-
-def _note_tasks(runs: Sequence[RecordedRun]) -> str:
-    """Return a note on runs whose losses cannot be compared; empty if all can."""
-    groups = group_by_task(runs)
-    if len(groups) == 1:
-        return ""
-    of_tasks = [
-        f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()
-    ]
-    return (
-        "losses of different objectives, units or tokenizers cannot be compared, so each has lines "
-        f"and charts of its own ({'; '.join(of_tasks)})"
-    )
 
 
 def _shorten(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
@@ -226,8 +213,9 @@ def _compare(options: CompareRunsOptions) -> None:
         sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
 
     runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
-    tasks = [*group_by_task(runs)]
-    groups = [f" ({tasks.index(run.task) + 1})" if len(tasks) > 1 else "" for run in runs]
+    tasks = group_by_task(runs)
+    numbers = {task: f" ({number})" for number, task in enumerate(tasks, 1) if len(tasks) > 1}
+    groups = [numbers.get(run.task, "") for run in runs]
     figures = [figures_of(run, group) for run, group in zip(runs, groups, strict=True)]
     states = [
         "not known" if (status := read_status(path)) is None else status.text
@@ -264,8 +252,11 @@ def _compare(options: CompareRunsOptions) -> None:
         title = f"{published.title}, {published.set}; {published.source}"
         sheets.append((title, ["", *published.columns], published_rows(published, own)))
 
-    if note := _note_tasks(runs):
-        sys.stderr.write(message_text(f"note: {note}\n"))
+    if numbers:
+        sys.stderr.write(
+            "note: losses of different objectives, units or tokenizers cannot be compared: each "
+            "has lines and charts of its own\n"
+        )
     if options.html is not None:
         parts = [section(title, table(head, rows)) for title, head, rows in sheets if rows]
         title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"

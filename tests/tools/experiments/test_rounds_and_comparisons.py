@@ -221,7 +221,7 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
     ]
 
     assert len(shown) == 4 * 4
-    assert "by_row: masked_lm, mean over rows" in printed.err
+    assert "masked_lm, mean over rows, tokenizer aaaaaaaa (4)" in page.read_text()
     assert compare_runs([*map(str, runs), "--json"]) == 0
 
     found = json.loads(capsys.readouterr().out)["runs"]

@@ -34,7 +34,7 @@ def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys)
 
         assert found["loss"] == pytest.approx(measured["loss"], abs=2e-6)
         assert found["labels"] == {"masked_lm": measured["labels"]}
-        assert found["unit"] == measured["unit"]
+        assert found["unit"] == measured["unit"] == ("rows" if name == "row" else "labels")
         assert ("perplexity" in found) == (name != "row"), "a mean over rows has none"
         assert name == "row" or found["perplexity"] == pytest.approx(
             math.exp(found["losses"]["masked_lm"])
