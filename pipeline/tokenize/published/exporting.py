@@ -129,11 +129,11 @@ def export_tokenizer(
     files next to this model name no class or another class, `tokenizer.json` and the configuration
     are written again.
 
-    Sentinels and modes become additional special tokens. The mask token strips the space before it,
-    so the ids next to a mask are as in shards. The written file is loaded again and compared on
-    `texts` with `split_special_tokens=True`: special tokens in a text are ordinary text, as in
-    shards. An imported tokenizer is also compared with the publisher's files on texts with special
-    tokens.
+    Sentinels and modes become additional special tokens. Special tokens strip the space before
+    them, so the ids next to a mask or a sentinel are as in shards. The written file is loaded again
+    and compared on `texts` with `split_special_tokens=True`: special tokens in a text are ordinary
+    text, as in shards. An imported tokenizer is also compared with the publisher's files on texts
+    with special tokens.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
@@ -322,7 +322,6 @@ def _add_specials(
     Pieces of the publisher keep their flags; `added` are the pieces of the import.
     """
     vocabulary = tokenizer.vocabulary
-    mask = vocabulary.specials.get("mask")
     known = {
         token
         for token, piece in model.get_added_tokens_decoder().items()
@@ -331,7 +330,7 @@ def _add_specials(
 
     model.add_special_tokens(
         [
-            AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask)
+            AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=True)
             for token in np.flatnonzero(vocabulary.special).tolist()
             if token not in known
         ]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -26,7 +26,9 @@ from clozeline.model.checkpoints import Checkpoint, Export, build_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.recorded_sets import read_first_block
 from clozeline.train.data.sets.text_form import reads_prompts
+from clozeline.train.data.stream.phases import Input, open_phases
 
 _COMPARED_ROWS: Final = 30
 """Number of training rows whose special tokens are compared."""
@@ -226,13 +228,20 @@ def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
     first_set = trained.recorded[0]
 
     try:
-        rows = open_shards(Path(first_set.path))
+        if trained.config is None:
+            source = Input(open_shards(Path(first_set.path)))
+        else:
+            source = open_phases(trained.config.data, check_files=False)[0].sources[0]
+        rows = read_first_block(source.shards, skip_damaged=True)
     except ClozelineError as error:  # the set may have been moved
         return f"frame: not compared with training rows: {error}"
 
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(
         folder, local_files_only=True
     )
+    rows = rows.take(np.arange(min(_COMPARED_ROWS, len(rows))))
+    if source.corruption is not None:
+        rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
     return compare_frames(
         ids, trained.tokenizer, exported, is_prompt=reads_prompts(first_set.objective)
@@ -245,22 +254,23 @@ def compare_frames(
     """Return a line about the first rows of ids; empty without rows.
 
     A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes
-    around them. Rows with other special tokens, such as masks, or with texts that do not encode to
-    their ids again are compared at both ends. A decoder's rows are prompts, of one text without an
-    end (`is_prompt`).
+    around them, and a row with other special tokens, such as masks, with what it reads from text
+    and pieces. Rows with texts that do not encode to their ids again are compared at both ends. A
+    decoder's rows are prompts, of one text without an end (`is_prompt`).
     """
     special = tokenizer.vocabulary.special
     compared = 0
     entire = 0
     differing = list[str]()
     roles = tokenizer.vocabulary.specials
+    unknown = roles.get("unk")
     around = {token for role, token in roles.items() if role in (*_FIRST_ROLES, *_LAST_ROLES)}
     framed_letter = exported("a").input_ids
-    inside = [position for position, token in enumerate(framed_letter) if token not in around] or [
+    letter = [position for position, token in enumerate(framed_letter) if token not in around] or [
         0
     ]
-    head = framed_letter[: inside[0]]
-    tail = framed_letter[inside[-1] + 1 :]
+    head = framed_letter[: letter[0]]
+    tail = framed_letter[letter[-1] + 1 :]
     last_ids = {roles[role] for role in _LAST_ROLES if role in roles}
     first_ids = {
         roles[role] for role in _FIRST_ROLES if role in roles
@@ -273,22 +283,34 @@ def compare_frames(
         if not row:
             continue
         compared += 1
-        outside = ~special[row]
-        starts = np.flatnonzero(np.diff(outside.astype(np.int8), prepend=0, append=0))
-        texts = [row[start:end] for start, end in zip(starts[::2], starts[1::2], strict=True)]
+        texts = [[*part] for marks, part in groupby(row, special.__getitem__) if not marks]
         spelled = [tokenizer.decode(text) for text in texts]
-        if (
-            1 <= len(texts) <= 2 - is_prompt
-            and around.issuperset(token for token in row if special[token])
-            and [encoding.ids.tolist() for encoding in tokenizer.encode(spelled)] == texts
-        ):
+        begins = row[: len(head)] == head if head else row[0] not in first_ids
+        is_same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last_ids)
+        framed = [*head, *tail]
+
+        written: tuple[str, ...] = ()
+        if unknown not in row and texts == [
+            encoding.ids.tolist() for encoding in tokenizer.encode(spelled)
+        ]:
+            if 1 <= len(texts) <= 2 - is_prompt and around.issuperset(
+                token for token in row if special[token]
+            ):
+                written = (*spelled,)
+            elif is_same and not any(text[-1:].isspace() for text in spelled):
+                # special tokens between texts are written after a blank, as people do
+                parts = groupby(row[len(head) : len(row) - len(tail)], special.__getitem__)
+                pieces = (
+                    "".join(f" {tokenizer.piece(token)}" for token in part)
+                    if marks
+                    else tokenizer.decode([*part])
+                    for marks, part in parts
+                )
+                written = ("".join(pieces),)
+        if written:
             entire += 1
-            framed = exported(*spelled).input_ids
+            framed = exported(*written).input_ids
             is_same = framed == row
-        else:
-            framed = [*head, *tail]
-            begins = row[: len(head)] == head if head else row[0] not in first_ids
-            is_same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last_ids)
 
         if not is_same:
             ours, theirs = (

@@ -4,6 +4,7 @@ weights."""
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -109,7 +110,7 @@ def exported(folder, out, frame):
     return AutoTokenizer.from_pretrained(out)
 
 
-def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
+def test_masked_and_packed_rows_are_compared(folder, tmp_path):
     tokenizer = load_tokenizer(folder)
     cls, sep, bos, eos, mask = (
         tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask")
@@ -123,7 +124,7 @@ def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
 
     right = exported(folder, tmp_path / "right", PAIR)
 
-    assert "3 training rows compared, 0 of them complete" in compare_frames(
+    assert "3 training rows compared, all of them complete" in compare_frames(
         masked, tokenizer, right, is_prompt=False
     )
 
@@ -174,8 +175,10 @@ def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label)
     assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)
 
     if label in PAIRS:
-        prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
-        assert exported(corpus()).input_ids == prompts
+        pieces = [tokenizer.piece(token) for token in np.flatnonzero(tokenizer.vocabulary.special)]
+        texts = [*corpus(), *(f"the {piece} sat" for piece in pieces)]
+        prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in texts]
+        assert exported(texts).input_ids == prompts
 
 
 pytest.importorskip("torchao")
