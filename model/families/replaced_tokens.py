@@ -82,7 +82,9 @@ class ReplacedTokens(Encoder):
             if len(generating) != 1 or len(self.heads) < 2:
                 raise ValueError(
                     "heads: expected masked_lm, which trains the generator, and one or more heads "
-                    f"of the discriminator, such as token; got {', '.join(self.heads)}"
+                    f"of the discriminator, such as token; got {', '.join(self.heads)}; to "
+                    "fine-tune the discriminator, export the run, and fine-tune its folder "
+                    "discriminator"
                 )
 
             if self.generator.dim % self.generator.attention_heads:

@@ -9,6 +9,7 @@ An adapter is merged into its base model.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -19,6 +20,7 @@ from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
+from clozeline.pipeline.text.language_codes import require_code
 from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.models.export.verification import compare_training_rows, load_and_compare
@@ -57,13 +59,21 @@ class ExportModelOptions(CheckpointChoice):
     type: str | None = None
     """model type of transformers; default: the type that fits the model"""
     license: str = "unknown"
-    """for the model card"""
+    """id for the model card, such as mit or apache-2.0"""
     language: Names = field(default_factory=list)
-    """for the model card; may be repeated"""
+    """code for the model card, such as en; may be repeated"""
     dry_run: bool = False
     """print what would be written, and write nothing"""
     json: bool = False
     """with --dry-run: print the plan as JSON"""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            raise ValueError(
+                f"license: expected an id such as mit or apache-2.0, got '{self.license}'"
+            )
+        for code in self.language:
+            require_code("language", code)
 
 
 def _export(options: ExportModelOptions) -> int:

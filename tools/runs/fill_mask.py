@@ -190,7 +190,8 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
     from clozeline.train.data.sets.datasets import heldout_paths
 
     run = trained.folder
-    data = run_sets.locate_sets(run, trained.require_config().data, set_paths)
+    config = trained.require_config("write a TEXT with a mask, or give a run")
+    data = run_sets.locate_sets(run, config.data, set_paths)
     with run_sets.explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)
         path = next(iter(heldout_paths(data).values()), None)

@@ -127,12 +127,11 @@ class TrainedModel:
             recorded.objective.frame.predict_from == "previous" for recorded in self.recorded
         )
 
-    def require_config(self) -> TrainConfig:
+    def require_config(self, remedy: str = "name a set by data=SET, or give a run") -> TrainConfig:
         """Return the configuration of the training; ConfigurationError for a model folder."""
         if self.config is None:
             raise ConfigurationError(
-                f"{self.folder} is a model folder without sets: name a set (task=FOLDER, "
-                "data=SET), or give a run"
+                f"{self.folder} is a model folder without the configuration of a run: {remedy}"
             )
         return self.config
 

@@ -142,7 +142,8 @@ class DataConfig:
     are joined until a step has as many; null: one batch"""
     micro_batch: Annotated[MayChange[Positive], Common()] = 8
     """rows of one forward pass on one rank, at most its rows of a step; changes a result by
-    rounding only, and with dropout by other masks, which are drawn for a micro-batch"""
+    rounding only, but with dropout by other masks, which are drawn for a micro-batch, and with
+    `model.position.scaling` dynamic or longrope by other angles, which follow its longest row"""
     lanes: Positive | None = None
     """equal streams that make up a global batch, a divisor of it and a multiple of the world size;
     part of the order; default: the greatest common divisor of `max_lanes` and global_batch, with

@@ -222,6 +222,12 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     base = folder.key_map.tensors.base
     factors = dict[str, tuple[Tensor, Tensor]]()
 
+    if tables := [name for name in folder.tensors if ".lora_embedding_" in name]:
+        raise ConfigurationError(
+            f"{folder.where}: {tables[0]}: adapts a table of embeddings, which is not supported; "
+            "merge it with merge_and_unload of peft, and import the merged model"
+        )
+
     for name in [name for name in folder.tensors if name.endswith(_A)]:
         # a class without a head saves names without the prefix
         saved_module = name.removesuffix(_A)

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from torch import Tensor
 
-from clozeline.errors import WeightsError
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.tables import Names, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.tensor_files import Renaming
@@ -97,7 +97,7 @@ class TensorMap:
         """Return where the checkpoint stores our parameters.
 
         Raises:
-            WeightsError: the map does not know a parameter.
+            ConfigurationError: the map does not know a parameter.
         """
         names = self.names(config)
         task = self.classes.task(config)
@@ -152,7 +152,10 @@ class TensorMap:
         module, _, leaf = template.rpartition(".")
         is_complete = template in names
         if (published := names.get(template if is_complete else module)) is None:
-            raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
+            raise ConfigurationError(
+                f"{name}: a model of type {self.model_type} has no such parameter; export the body "
+                "alone"
+            )
         # find the part of a fused tensor and its layout, and put the layer index back
         published_name, part, parts, groups, sizes = (
             published if isinstance(published, Slice) else (published, 0, 1, 1, ())

@@ -142,6 +142,9 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
     assert f"the paper's claim: {method} " in capsys.readouterr().out
 
+    assert evaluate([str(small)]) == 64
+    assert "name texts by perplexity=TEXTS, or give a run" in capsys.readouterr().err
+
     for refused in (
         lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]),
         lambda: export([str(small), str(tmp_path / "out")]),
@@ -153,6 +156,29 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
             in capsys.readouterr().err
         )
         assert not (tmp_path / "out").exists()
+
+
+@LOADS
+def test_integers_of_a_task_know_its_sets(tuned, tmp_path, capsys):
+    small = tmp_path / "small"
+
+    assert main([str(tuned), "method=int8", *FAST, f"output={small}"]) == 0
+
+    capsys.readouterr()
+
+    assert evaluate([str(small), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 21
+
+
+def test_integers_of_a_head_without_a_class_are_written_in_our_format(shard_sets, tmp_path, capsys):
+    """The class with the body of EuroBERT has no head with a transform."""
+    keys = {"norm": "rms", "norm_place": "pre", "final_norm": True, "activation": "silu"}
+    keys |= {"gated": True, "position": {"kind": "rope", "maximum": 64}}
+    changes = {f"model__{key}": value for key, value in keys.items()}
+    write_run(tmp_path / "run", shard_sets, [4], 2, **changes)
+
+    assert main([str(tmp_path / "run"), "method=int8", *FAST, f"output={tmp_path / 'small'}"]) == 0
+    assert "in our format, which transformers does not load: " in capsys.readouterr().out
 
 
 def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):

@@ -166,3 +166,9 @@ def test_a_model_is_exported_from_an_opened_run_as_planned_without_its_weights(b
     bare = model_without_weights(checkpoint.config, checkpoint.vocab_size, checkpoint.token_ids)
     facts = {"tokenizer": trained.tokenizer_folder, "recorded": trained.recorded}
     assert plan_export(bare, **facts) == plan_export(checkpoint, **facts)
+
+
+@pytest.mark.parametrize("word", ["license=MIT License", "language=english"])
+def test_a_card_takes_ids(bert, tmp_path, capsys, word):
+    assert export_model([str(bert), str(tmp_path / "out"), word]) == 64
+    assert f"{word.partition('=')[0]}: expected a" in capsys.readouterr().err

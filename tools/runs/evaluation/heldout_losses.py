@@ -14,14 +14,14 @@ from clozeline.pipeline.tasks.readers import is_task
 from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
-from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.data.sets.recorded_sets import SETS_FILE, read_sets
 from clozeline.train.evaluate import batches_of_pass, count_predictions, unit_of
 from clozeline.train.logs.display import heldout_title
 
 
 def is_trained_on_texts(run: Path) -> bool:
     """Return whether a folder is a run that was not trained on a task."""
-    if (run / "checkpoints").is_dir():
+    if (run / SETS_FILE).is_file():
         with suppress(IntegrityError):
             return not any(is_task(recorded.objective) for recorded in read_sets(run))
     return False
@@ -36,7 +36,7 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
     Raises:
         ConfigurationError: the run has no held-out set.
     """
-    config = trained.require_config()
+    config = trained.require_config("name texts by perplexity=TEXTS, or give a run")
     data = locate_sets(trained.folder, config.data, set_paths or SetPaths())
     with explain_missing_sets(trained.folder, data):
         datasets = open_datasets(replace(config, data=data))

@@ -116,12 +116,16 @@ def open_task_run(
     resume from.
     """
     trained = TrainedModel.open(run, step)
-    data = None
+    paths = set_paths or SetPaths()
+    data = None if trained.config is None else locate_sets(run, trained.config.data, paths)
     folder = task
-    if folder is None or trained.config is not None:  # a model folder names no sets
-        data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())
-        first = data.first_set
-        folder = task or (first.parent.parent if first.name == _MANIFEST else first.parent)
+
+    if folder is None:
+        if data is not None:
+            first = data.first_set
+        else:  # a folder that was made of a run
+            first = paths.sets[0] if paths.sets else Path(trained.sets[0].path)
+        folder = first.parent.parent if first.name == _MANIFEST else first.parent
 
     if not folder.is_dir():
         raise ConfigurationError(

@@ -296,6 +296,16 @@ def test_what_ours_cannot_compute_is_refused(stored, changes, message):
         import_adapter(folder, base)
 
 
+@pytest.mark.parametrize("more", [[], ["c_attn"]])
+def test_an_adapter_of_a_table_is_refused(tmp_path, more):
+    theirs = published.saved(tmp_path / "base", "gpt2")
+    config = peft().LoraConfig(r=2, target_modules=["wte", *more], fan_in_fan_out=True)
+    peft().get_peft_model(theirs, config).save_pretrained(tmp_path / "adapter")
+
+    with pytest.raises(ConfigurationError, match=r"wte.lora_embedding_A: adapts a table"):
+        import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+
+
 def test_a_head_of_another_shape_is_refused(tmp_path):
     config = peft().LoraConfig(
         task_type="SEQ_CLS", r=2, target_modules=["q_lin"], modules_to_save=["classifier"]
