@@ -28,7 +28,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import read_first_block
 from clozeline.train.data.sets.text_form import reads_prompts
-from clozeline.train.data.stream.phases import Input, open_phases
+from clozeline.train.data.stream.online_corruption import corruption_of
 
 _COMPARED_ROWS: Final = 30
 """Number of training rows whose special tokens are compared."""
@@ -223,25 +223,24 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
 
 def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
     """Return a line about the special tokens of training rows, or why they are not compared."""
-    if trained.tokenizer_folder is None or not trained.recorded:
+    if trained.tokenizer_folder is None or trained.config is None:
         return ""
     first_set = trained.recorded[0]
+    data = trained.config.data
+    entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
 
     try:
-        if trained.config is None:
-            source = Input(open_shards(Path(first_set.path)))
-        else:
-            source = open_phases(trained.config.data, check_files=False)[0].sources[0]
-        rows = read_first_block(source.shards, skip_damaged=True)
+        shards = open_shards(Path(first_set.path))
+        rows = read_first_block(shards, skip_damaged=True)
+        rows = rows.take(np.arange(min(_COMPARED_ROWS, len(rows))))
+        if entries and shards.manifest.kind == "samples":
+            rows, _ = corruption_of(entries, shards)(rows, np.zeros(len(rows), np.uint16))
     except ClozelineError as error:  # the set may have been moved
         return f"frame: not compared with training rows: {error}"
 
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(
         folder, local_files_only=True
     )
-    rows = rows.take(np.arange(min(_COMPARED_ROWS, len(rows))))
-    if source.corruption is not None:
-        rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
     return compare_frames(
         ids, trained.tokenizer, exported, is_prompt=reads_prompts(first_set.objective)
@@ -264,17 +263,16 @@ def compare_frames(
     differing = list[str]()
     roles = tokenizer.vocabulary.specials
     unknown = roles.get("unk")
-    around = {token for role, token in roles.items() if role in (*_FIRST_ROLES, *_LAST_ROLES)}
+    last_ids = {roles[role] for role in _LAST_ROLES if role in roles}
+    first_ids = {roles[role] for role in _FIRST_ROLES if role in roles}
+    around = first_ids | last_ids
+    first_ids -= last_ids  # a packed row may begin with a separator
     framed_letter = exported("a").input_ids
     letter = [position for position, token in enumerate(framed_letter) if token not in around] or [
         0
     ]
     head = framed_letter[: letter[0]]
     tail = framed_letter[letter[-1] + 1 :]
-    last_ids = {roles[role] for role in _LAST_ROLES if role in roles}
-    first_ids = {
-        roles[role] for role in _FIRST_ROLES if role in roles
-    } - last_ids  # a packed row may begin with a separator
 
     for ids in islice(rows, _COMPARED_ROWS):
         row = [int(token) for token in ids]

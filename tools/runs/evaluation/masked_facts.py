@@ -129,19 +129,14 @@ def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int
 def _mean_over_relations(
     asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int
 ) -> dict[str, object]:
-    has_top = candidates >= _FEWEST_CANDIDATES
+    tops = (1, _TOP_WORDS) if candidates >= _FEWEST_CANDIDATES else (1,)
     facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
         facts_by_relation[fact.relation].append(number)
     relations = {
         name: {
             "n": len(indices),
-            "p_at_1": float((ranks[indices] == 1).mean()),
-            **(
-                {f"p_at_{_TOP_WORDS}": float((ranks[indices] <= _TOP_WORDS).mean())}
-                if has_top
-                else {}
-            ),
+            **{f"p_at_{top}": float((ranks[indices] <= top).mean()) for top in tops},
             "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1]
             / len(indices),
         }
@@ -149,7 +144,7 @@ def _mean_over_relations(
     }
 
     rows = relations.values()
-    names = ("p_at_1", *([f"p_at_{_TOP_WORDS}"] if has_top else []), "majority")
+    names = (*(f"p_at_{top}" for top in tops), "majority")
     means = {name: float(np.mean([row[name] for row in rows])) if rows else 0.0 for name in names}
     return {**means, "relations": relations}
 

@@ -249,14 +249,8 @@ def perplexity_scores(
     ngrams = None
 
     if baseline is not None:
-        counted = (
-            _read_set(trained, baseline)
-            if _is_set(baseline)
-            else _read_texts(trained, baseline, first, kind, form)
-        )
-        ngrams = TokenNgrams(
-            (ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special)
-        )
+        counted = (ids for ids, *_ in read(baseline))
+        ngrams = TokenNgrams(counted, ngram, len(trained.tokenizer.vocabulary.special))
 
     total = 0.0
     tokens = 0
