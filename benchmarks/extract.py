@@ -16,6 +16,8 @@ from typing import Any
 
 from benchmarks.harness import figure, parser, print_table, system_load, take_turns, write_json
 
+from resiliparse.parse.html import HTMLTree
+
 from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, score_strings, score_texts
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.registries import EXTRACTORS
@@ -37,7 +39,7 @@ def build(options: dict[str, Any], *, prepares: bool) -> Extract:
     extractor = EXTRACTORS.resolve(options).build()
 
     def extract(html: str) -> str:
-        text: str = extractor.extract(prepare_page(html) if prepares else html)
+        text: str = extractor.extract(prepare_page(html) if prepares else HTMLTree.parse(html))
         return text
 
     return extract

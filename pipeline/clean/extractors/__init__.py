@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import Field
+from resiliparse.parse.html import HTMLTree
 
 from clozeline.configuration.config import config_class
 
@@ -25,9 +26,9 @@ class Extractor(ABC):
     VERSION: ClassVar[int]
 
     @abstractmethod
-    def extract(self, html: str) -> str:
-        """Return the text of a page; empty if it has none."""
+    def extract(self, page: HTMLTree) -> str:
+        """Return the text of a prepared page; empty if it has none. `str(page)` is its HTML."""
 
-    @abstractmethod
     def extract_leniently(self, html: str) -> str:
-        """Return the text by less strict rules, if `extract` finds none; may be empty."""
+        """Return the text of a page as read, by less strict rules, if `extract` finds none."""
+        return ""

@@ -21,6 +21,7 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.registries import EXTRACTORS, ExtractorComponent
+from clozeline.pipeline.text.superscripts import drop_references
 from clozeline.process import die_with, python_command, start_child
 
 EXTRACTION_KEYS: Final = dict.fromkeys(
@@ -188,15 +189,13 @@ def serve(descriptor: int) -> None:
 
 def _extract_page(extractor: Any, html: str) -> ExtractionResult:
     try:
-        html = prepare_page(html)
-        lenient = False
-        text = extractor.extract(html)
-        if not text.strip():
+        text = extractor.extract(prepare_page(html))
+        if lenient := not text.strip():
             text = extractor.extract_leniently(html)
-            lenient = True
     except MemoryError:
         raise
     except Exception:
         return ExtractionResult("", "extractor_error")
 
+    text = drop_references(text)
     return ExtractionResult(text, None if text.strip() else "extract_empty", lenient)

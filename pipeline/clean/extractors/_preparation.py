@@ -6,7 +6,8 @@ from typing import Any, Final
 from lxml import etree
 from resiliparse.parse.html import HTMLTree
 
-from clozeline.pipeline.text.exponents import is_exponent
+from clozeline.pipeline.clean.extractors._formulas import replace_by_text, write_formulas
+from clozeline.pipeline.text.superscripts import is_exponent, is_reference
 
 _XHTML: Final = re.compile(
     r"(?i)<!doctype[^>]*\bXHTML\b|<html\b[^>]*\bxmlns\s*=[\s\"']*\S+/1999/xhtml"
@@ -15,47 +16,54 @@ _XHTML: Final = re.compile(
 _CLOSED: Final = re.compile(
     r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>"
 )
-_TOUCHED: Final = re.compile(r"(?i)hidden|display|visibility|<(?:rt|rp|rb|rtc|sup|button)\b")
-_HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
-# formulas have a visual form that is hidden from screen readers
-_SHOWN: Final = "math, [class*='math' i], [class*='katex' i]"
-_MARK: Final = "data-unshown"
+_HIDDEN: Final = (
+    "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i], "
+    "del, s, strike"
+)
 _BUTTONS: Final = (
     "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
 )
-_NO_TEXT: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>|\s+")
+_REFERENCES: Final = (
+    "sup, a[role='doc-noteref'], a[class*='footnote' i], a[href*='#'][href*='note' i], "
+    "a[href*='#fn' i], a[href*='#_ftn' i], a[href*='#_edn' i]"
+)
 
 
-def prepare_page(html: str) -> str:
-    """Return a page without hidden elements, ruby readings and buttons around headings.
+def prepare_page(html: str) -> HTMLTree:
+    """Parse a page without hidden elements, ruby readings and buttons around headings.
 
-    Exponents are marked with `^`.
+    Exponents are marked with `^`; references to notes and deleted text are removed.
 
-    Well-formed XHTML is parsed as XML, without entities and network. If more than half of the text
-    would be removed, nothing is: a script shows it.
+    Well-formed XHTML is parsed as XML, without entities and network. If more than two thirds of the
+    text are hidden, all is shown: a script shows it.
 
         "<h2><button>Why?</button></h2><p hidden>No</p><p>10<sup>6</sup>" ->
         "<h2>Why?</h2><p>10^6</p>"
     """
     if _XHTML.search(html, 0, 4096):
         html = _read_xhtml(html)
-    if not _TOUCHED.search(html):
-        return html
-    tree: Any = HTMLTree.parse(html)  # its lists of nodes take quadratic time, except by `values`
-    if tree.body is None:
-        return html
-    _remove_hidden(tree.body)
+    page = HTMLTree.parse(html)
+    tree: Any = page  # its lists of nodes take quadratic time, except by `values`
+    write_formulas(tree)
+    _remove_hidden(tree)
 
     for node in tree.body.query_selector_all("rt, rp, rtc").values():
         node.decompose()
     for node in tree.body.query_selector_all(f"ruby, {_BUTTONS}").values():
-        node.parent.replace_child(tree.create_text_node(node.text), node)
-    for node in tree.body.query_selector_all("sup").values():
-        before = node.prev.text if node.prev is not None else ""
-        if is_exponent(node.text.strip(), before) and node.query_selector("a") is None:
-            node.parent.replace_child(tree.create_text_node(f"^{node.text.strip()}"), node)
+        replace_by_text(tree, node, node.text)
+    for node in tree.body.query_selector_all(_REFERENCES).values():
+        raised = node.text.strip()
+        before = _find_text_before(node)
+        link = node.query_selector("a") or node.closest("a")
+        is_link = link is not None and link.text.strip() in raised
+        if (node.tag == "sup" or before[-1:].strip()) and is_reference(
+            raised, before, is_link=is_link
+        ):
+            replace_by_text(tree, node, "")
+        elif node.tag == "sup" and is_exponent(raised, before):
+            replace_by_text(tree, node, f"^{raised}")
 
-    return str(tree.document.html)
+    return page
 
 
 def _read_xhtml(html: str) -> str:
@@ -69,38 +77,35 @@ def _read_xhtml(html: str) -> str:
     return str(etree.tostring(root, method="html", encoding="unicode"))
 
 
-def _remove_hidden(body: Any) -> None:
-    """Remove elements that an attribute or style hides; show them if they are most of the page."""
-    for node in body.query_selector_all(_HIDDEN).values():
-        if _is_hidden(node):
-            node.setattr(_MARK, "")
-        else:
-            _show(node)
+def _remove_hidden(tree: Any) -> None:
+    """Remove what is hidden or deleted, unless that is most of the page: a script shows it."""
+    hidden: list[Any] = []
 
-    unshown = body.query_selector_all(f"[{_MARK}]").values()
-    outer = [node for node in unshown if not node.parent.closest(f"[{_MARK}]")]
-    # a script shows hidden elements that hold most of the text
-    hidden, total = (
-        sum(len(_NO_TEXT.sub("", node.html)) for node in nodes)
-        for nodes in (outer, [body] if outer else [])
-    )
+    for node in tree.body.query_selector_all(_HIDDEN).values():
+        if _is_hidden(node) and not (hidden and hidden[-1].contains(node)):
+            hidden.append(node)
+        # extractors take these attributes for signs of hidden text
+        for name in ("hidden", "aria-hidden", "style"):
+            node.delattr(name)
 
-    if 2 * hidden <= total:
-        for node in outer:
-            node.decompose()
-        return
-
-    for node in unshown:
-        _show(node)
+    if 3 * sum(map(_count_characters, hidden)) <= 2 * _count_characters(tree.body):
+        for node in hidden:
+            replace_by_text(tree, node, "")
 
 
-def _show(node: Any) -> None:
-    """Remove the attributes that extractors take for signs of hidden text."""
-    for name in ("hidden", "aria-hidden", "style"):
-        node.delattr(name)
+def _count_characters(node: Any) -> int:
+    return len("".join(node.inner_text.split()))
+
+
+def _find_text_before(node: Any) -> str:
+    while node.prev is None and getattr(node.parent, "tag", "") in ("a", "span"):
+        node = node.parent
+    return "" if node.prev is None else node.prev.text or ""
 
 
 def _is_hidden(node: Any) -> bool:
+    if node.tag in ("del", "s", "strike"):
+        return True
     if node.hasattr("hidden") and node.getattr("hidden") != "until-found":
         return True
     declarations = (
@@ -109,6 +114,4 @@ def _is_hidden(node: Any) -> bool:
     style = {name.strip(): value.replace("!important", "").strip() for name, value in declarations}
     if style.get("display") == "none" or style.get("visibility") in ("hidden", "collapse"):
         return True
-    if (node.getattr("aria-hidden") or "").lower() != "true":
-        return False
-    return not node.matches(_SHOWN) and node.query_selector(_SHOWN) is None
+    return (node.getattr("aria-hidden") or "").lower() == "true"

@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar
 
+from resiliparse.parse.html import HTMLTree
+
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block
@@ -14,7 +16,7 @@ class DatatroveExtractor(Extractor):
     `timeout` of the block.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options(BlockOptions, ExtractorOptions):
@@ -24,12 +26,8 @@ class DatatroveExtractor(Extractor):
         base = "datatrove.pipeline.extractors.base:BaseExtractor"
         self._step = build_block(options, base, _answer)
 
-    def extract(self, html: str) -> str:
-        return self._step.extract(html) or ""
-
-    def extract_leniently(self, html: str) -> str:
-        """Return nothing, because a block has one set of rules."""
-        return ""
+    def extract(self, page: HTMLTree) -> str:
+        return self._step.extract(str(page)) or ""
 
 
 def _answer(step: Any, text: str) -> object:

@@ -6,6 +6,8 @@ https://trafilatura.readthedocs.io
 import logging
 from typing import ClassVar
 
+from resiliparse.parse.html import HTMLTree
+
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
@@ -16,7 +18,7 @@ class TrafilaturaExtractor(Extractor):
     Comments, link targets and image texts are dropped.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     @config_class
     class Options(ExtractorOptions):
@@ -31,13 +33,9 @@ class TrafilaturaExtractor(Extractor):
         # it logs an error for each page without text
         logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
 
-    def extract(self, html: str) -> str:
+    def extract(self, page: HTMLTree) -> str:
         # its deduplication depends on the pages that this process read before
         text = self._extract(
-            html, fast=self._options.fast, deduplicate=False, include_comments=False
+            str(page), fast=self._options.fast, deduplicate=False, include_comments=False
         )
         return text or ""
-
-    def extract_leniently(self, html: str) -> str:
-        """Return nothing, because the library already tried its lenient rules."""
-        return ""

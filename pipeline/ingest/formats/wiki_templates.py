@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGE_PREFIXES
-from clozeline.pipeline.text.exponents import is_exponent
+from clozeline.pipeline.text.superscripts import is_exponent
 
 _MONTHS: Final = (
     "January",

@@ -26,7 +26,7 @@ from clozeline.pipeline.ingest.formats.wiki_links import (
 )
 from clozeline.pipeline.ingest.formats.wiki_templates import TemplateCall, find_template
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
-from clozeline.pipeline.text.exponents import is_exponent
+from clozeline.pipeline.text.superscripts import is_exponent
 
 _PIECE_BYTES: Final = 1 << 20  # bytes of XML at a time
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)

@@ -1,6 +1,7 @@
 """Promises of every extractor, and what each of the two finds on pages of its own."""
 
 import pytest
+from resiliparse.parse.html import HTMLTree
 
 from clozeline import plugins
 from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
@@ -27,7 +28,7 @@ def test_an_extractor_keeps_the_contract(name, monkeypatch):
     extractor = kind(EXTRACTORS.resolve({"name": name, **REQUIRED.get(name, {})}).options)
 
     assert (
-        extractor.extract("<html><body><p>One sentence.</p></body></html>").strip()
+        extractor.extract(HTMLTree.parse("<body><p>One sentence.</p></body>")).strip()
         == "One sentence."
     )
 
@@ -42,7 +43,7 @@ def test_an_extractor_keeps_the_contract(name, monkeypatch):
         "<!--",
         "<p>\ufffd\u200b",
     ):
-        assert "<html>" not in extractor.extract(page)
+        assert "<html>" not in extractor.extract(HTMLTree.parse(page))
 
 
 MENU = "".join(
@@ -59,9 +60,8 @@ SIDEBAR = "<body><div class='sidebar comments'>"
 @pytest.mark.parametrize("main_content", [True, False])
 def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
     extractor = ResiliparseExtractor(ResiliparseExtractor.Options(main_content=main_content))
-    found = extractor.extract(
-        "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>"
-    )
+    page = "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>"
+    found = extractor.extract(HTMLTree.parse(page))
 
     assert found.endswith("Title\n\nOne two.")
     assert ("Home" in found) != main_content
@@ -80,7 +80,7 @@ def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
 )
 def test_a_second_try_of_resiliparse_finds_the_article(page, found):
     extractor = ResiliparseExtractor(ResiliparseExtractor.Options())
-    assert extractor.extract(page) == ""
+    assert extractor.extract(HTMLTree.parse(page)) == ""
     text = extractor.extract_leniently(page)
     assert [f"Paragraph {n} tells" in text for n in range(9)] == [found] * 9
     assert "entries" not in text
@@ -92,9 +92,8 @@ def test_trafilatura_finds_the_article_without_menu_and_links():
         f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a "
         "href='/x'>here</a> it ended."
     )
-    text = extractor.extract(
-        f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>"
-    )
+    page = f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>"
+    text = extractor.extract(HTMLTree.parse(page))
 
     assert "Paragraph 8 tells" in text
     assert "And here it ended." in text

@@ -1,7 +1,10 @@
 """Pages as both extractors get them: nothing hidden, each word of a reader, in HTML and XHTML."""
 
+from contextlib import closing
+
 import pytest
 
+from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.registries import EXTRACTORS
 
@@ -70,14 +73,88 @@ def test_a_container_that_a_script_reveals_is_shown(extractor, attribute):
     assert all(sentence in text for sentence in PROSE)
 
 
-def test_mathematics_stays_in_each_form():
-    formula = (
-        '<span class="katex"><math><mi>x</mi></math><span class="katex-html" '
-        'aria-hidden="true">x</span></span>'
-    )
-    prepared = prepare_page(f"<body><p>{PROSE[0]} {formula}</p></body>")
+TEX = (
+    "<math><msup><mi>x</mi><mn>2</mn></msup><annotation-xml><ci>x</ci></annotation-xml>"
+    "<annotation encoding='application/x-tex'>x_2</annotation></math>"
+)
+MATHML = TEX.replace("x-tex", "x-other")
+WIKI = "{\\displaystyle x_2}"
+COPY = "<span class=MathJax_Preview>x2</span><span class=MathJax><nobr aria-hidden=true>x2</nobr>"
 
-    assert prepared.count("<math>") == prepared.count("katex-html") == 1
+
+@both
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        (f"<span class=katex>{TEX}<span class=katex-html aria-hidden=true>x2</span></span>", "x_2"),
+        ("<span class=katex><span class=katex-html aria-hidden=true>x2</span></span>", "x2"),
+        (f"{COPY}{MATHML}</span><script type='math/tex'>x_2</script>", "x_2"),
+        ("<script type='math/tex'>% <![CDATA[\nx_2 %]]></script>", "x_2"),
+        (f"{COPY}{MATHML}</span>".replace("Preview>x2", "Preview>"), "x^2"),
+        (f"<mjx-container><svg/><mjx-assistive-mml>{MATHML}</mjx-assistive-mml>", "x^2"),
+        (f"<span class=mwe-math-element><i style='display:none'>{TEX}</i><img alt=x_2>", "x_2"),
+        (f"<span class=mwe-math-element><img alt='{WIKI}'></span>", "x_2"),
+        ("<math alttext='x_2'><mi>x</mi><mn>2</mn></math>", "x_2"),
+        ("<math>\n <mi>x</mi>\n <mo>+</mo>\n <mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "x+1/2"),
+    ],
+)
+def test_formulas_are_written_once(extractor, formula, text):
+    found = extract(
+        extractor, f"{PARAGRAPHS}<p>Let {formula}</span></mjx-container>, a prime, be.</p>"
+    )
+
+    assert f"Let {text}, a prime, be." in found
+
+
+@both
+def test_formulas_in_lines_of_their_own_touch_no_word(extractor):
+    formula = f"<span class=katex-display><span class=katex>{TEX}</span></span>"
+    assert "where x_2 holds" in extract(
+        extractor, f"{PARAGRAPHS}<p>We see where{formula}holds.</p>"
+    )
+
+
+@both
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("in 1888<sup><a>1</a></sup>", "in 1888"),
+        ("in 1888<sup><a href=#n>[</a>a<a>]</a></sup><sup><a>[note 2]</a></sup>", "in 1888"),
+        ("in 1888<a href=#fn1><sup>1</sup></a>", "in 1888"),
+        ("in 1888<a href=#_ftn1><span><span>[1]</span></span></a>", "in 1888"),
+        ("in 1888<a class=footnote-anchor href=#x>12</a>", "in 1888"),
+        ("in<sup><a>1</a>,<a>3</a>–<a>4</a></sup> 1888", "in 1888"),
+        ("days.<sup>3</sup>", "days."),
+        ("days.³", "days."),
+        ("“no”<sup>†</sup>", "“no”"),
+        ("1<sup><a>st</a></sup>", "1st"),
+        ("2<sup>nd</sup>", "2nd"),
+        ("(a+b)<sup>2</sup>", "(a+b)2"),
+        ("H<sub>2</sub>O", "H2O"),
+        ("<a href=/x>5 km<sup>2</sup></a>", "5 km^2"),
+        ("for $3.<sup>99</sup>", "for $3.99"),
+        ("pure ³He, x²", "pure ³He, x²"),
+        ("see note <a href=#note3>3</a>", "see note 3"),
+        ("shall <del>refuse</del><ins>grant</ins> <s>3</s>5", "shall grant 5"),
+    ],
+)
+def test_references_and_deleted_words_go(extractor, markup, text):
+    process = ExtractorProcess(EXTRACTORS.resolve(extractor))
+    page = f"<body><article>{PARAGRAPHS}<p>A sentence says {markup} of it all.</p></article></body>"
+
+    with closing(process):
+        assert f"says {text} of it all." in process.extract(page).text
+
+
+@both
+@pytest.mark.parametrize("item", ["<li><p>{} <a href=x>More.</a></p></li>", "<li>{}</li>"])
+def test_lists_between_paragraphs_stay_and_menus_go(extractor, item):
+    menu = "".join(f"<li><a href=/{name}>Page on {name}</a></li>" for name in ("mills", "boats"))
+    items = "".join(map(item.format, PROSE))
+    text = extract(extractor, f"{PARAGRAPHS}<ul>{items}</ul>{PARAGRAPHS}", f"<body><ul>{menu}</ul>")
+
+    assert text.count(PROSE[2]) == 3
+    assert "Page on boats" not in text
 
 
 @both
@@ -144,7 +221,7 @@ def test_entities_are_neither_expanded_nor_read(tmp_path):
         "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>&a11; &file;</p></body></html>"
     )
 
-    prepared = prepare_page(page)
+    prepared = str(prepare_page(page))
 
-    assert len(prepared) <= len(page)
+    assert len(prepared) <= 2 * len(page)
     assert "the secret" not in prepared
