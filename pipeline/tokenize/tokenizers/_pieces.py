@@ -259,22 +259,16 @@ class PieceTable:
 
         return encodings
 
-    def bounds(self, text: str, ids: NDArray[Any], added: int = 0) -> Bounds | None:
-        """Return the offsets of tokens, which have `added` bytes before those of the text.
-
-        The result is None if the pieces have more or fewer bytes.
-        """
+    def bounds(self, text: str, ids: NDArray[Any]) -> Bounds | None:
+        """Return the offsets of tokens; None if the pieces have more or fewer bytes."""
         widths = self.lengths.take(ids)
         ends = np.cumsum(widths, dtype=np.int64)
         size = len(text if text.isascii() else text.encode())
-        if (ends[-1] if len(ends) else 0) != size + added:
+        if (ends[-1] if len(ends) else 0) != size:
             return None
 
-        # offsets in bytes, then in characters; added bytes belong to the first character
+        # offsets in bytes, then in characters
         starts = ends - widths
-        if added:
-            starts = np.maximum(starts - added, 0)
-            ends = np.maximum(ends - added, 1)
         if not text.isascii():
             characters = characters_of(text)
             starts = characters[starts]

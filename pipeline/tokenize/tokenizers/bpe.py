@@ -51,9 +51,6 @@ class Bpe(TokenizerJson, TrainableTokenizer):
 
     Options: TypeAlias = FrequencyOptions
 
-    def _is_local(self, special: Collection[str]) -> bool:
-        return True
-
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
         """Train the merges and write `tokenizer.json`.

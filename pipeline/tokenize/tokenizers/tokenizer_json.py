@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -36,7 +36,6 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
-from clozeline.pipeline.tokenize.tokenizers._token_offsets import has_local_words, offset_finder
 from clozeline.repair import rebuild_hint
 
 _PRIVATE_PREFIX: Final = f"\uffff{secrets.token_hex(16)}"
@@ -86,13 +85,6 @@ class TokenizerJson(Tokenizer):
         self._lossless = not self.loss
         by_words = has_byte_level_words(spec, special)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
-        self._offsets = offset_finder(
-            spec, self._model, self._table, self.unknown_id, is_local=self._is_local(special)
-        )
-
-    def _is_local(self, special: Collection[str]) -> bool:
-        """Return whether text is normalized and split character by character."""
-        return has_local_words(self._spec, special)
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: PublishedMetadata) -> Self:
@@ -129,32 +121,15 @@ class TokenizerJson(Tokenizer):
 
     def _encode_group(self, texts: Sequence[str]) -> list[Encoding]:
         if self._lossless:  # the lengths of the pieces show that no text is lost
-            return self._table.encodings(texts, self._encode_ids(texts))
-        if self._offsets is None:
-            return list(map(self._encode_slowly, texts))
-        known = self._offsets.are_known(texts).tolist()
-        fast = list(compress(texts, known))
-        ids = self._encode_ids(fast)
-        found = zip(ids, self._offsets.find(fast, ids), strict=True)
-        encodings = []
-        for text, is_known in zip(texts, known, strict=True):
-            encoding = None
-            if is_known:
-                tokens, bounds = next(found)
-                encoding = bounds and Encoding(tokens, *bounds)
-            encodings.append(encoding or self._encode_slowly(text))
-        return encodings
+            rows = self._model.encode_batch_fast(texts, add_special_tokens=False)
+            return self._table.encodings(texts, map(self._ids, rows))
+        return list(map(self._encoding, self._model.encode_batch(texts, add_special_tokens=False)))
 
-    def _encode_slowly(self, text: str) -> Encoding:
+    def _encoding(self, row: tokenizers.Encoding) -> Encoding:
         """Return the tokens of a text with the library's offsets."""
-        row = self._model.encode(text, add_special_tokens=False)
         offsets = chain.from_iterable(row.offsets)
         starts, ends = np.fromiter(offsets, np.int64, 2 * len(row)).reshape(-1, 2).T
         return Encoding(self._ids(row), starts, ends)
-
-    def _encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.generic]]:
-        rows = self._model.encode_batch_fast(texts, add_special_tokens=False)
-        return list(map(self._ids, rows))
 
     def _ids(self, row: tokenizers.Encoding) -> NDArray[np.generic]:
         return np.array(row.ids, self.vocabulary.id_dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -49,9 +49,6 @@ class Word(TokenizerJson, TrainableTokenizer):
         clitics: bool = False
         """split off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat"
         are the same word"""
-
-    def _is_local(self, special: Collection[str]) -> bool:
-        return bool(self._spec["pre_tokenizer"]["pattern"]["Regex"] == _WITH_SPACES)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
