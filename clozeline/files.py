@@ -41,7 +41,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
     `durable` forces content and name to the disk. That takes about 6 ms per file instead of 0.3, so
     it is off for files that may be lost in a crash of the machine: cache entries, and the status of
-    a running run.
+    a running run. A system error names `path`.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
@@ -52,6 +52,13 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         temporary.replace(path)
         if durable:
             sync(path.parent)
+    except OSError as error:
+        # the temporary file is gone; its name is the second one if it was to become a copy
+        if error.errno and (
+            error.filename is None or str(temporary) in (str(error.filename), str(error.filename2))
+        ):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         # already renamed, or never created because of an earlier error, which is the one to report
         with suppress(OSError):

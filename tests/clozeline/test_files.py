@@ -162,6 +162,21 @@ def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, numbe
         raise OSError(number, os.strerror(number))
 
 
+@pytest.mark.parametrize("names", [(), ("{}",), ("source", None, "{}")])
+def test_a_system_error_names_the_file_and_not_the_temporary_one(tmp_path, names):
+    def fail(path):
+        given = (name and name.format(path) for name in names)
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), *given)
+
+    with (
+        pytest.raises(OSError, match="File too large") as caught,
+        replacing(tmp_path / "a") as path,
+    ):
+        fail(path)
+
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "a"), None)
+
+
 @pytest.mark.parametrize(
     ("code", "raised"),
     [
