@@ -10,7 +10,7 @@ from itertools import groupby
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
-NORMALIZE_VERSION: Final = 5
+NORMALIZE_VERSION: Final = 6
 """Raised when the stored form of any text changes."""
 MATCH_VERSION: Final = 4
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
@@ -19,6 +19,11 @@ MATCH_VERSION: Final = 4
 # windows-1252 are rewritten before the rest is dropped.
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
+# colors and titles of terminals, and letters printed twice or with a line, as in manual pages
+_TERMINAL: Final = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|[()][0-9A-B])"
+    "|(.)\x08(?=\\1)|_\x08|\x08_"
+)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_END: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028]")
 _LEGACY: Final = {
@@ -172,7 +177,9 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
         text = text.replace("\u2029", "\n\n")
-        changes["control_characters"] = len(_CONTROL.findall(text))
+        size = len(text)
+        text = _TERMINAL.sub("", text)
+        changes["control_characters"] = size - len(text) + len(_CONTROL.findall(text))
         text = _CONTROL.sub("", text.translate(_LEGACY))
         text = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
         text, changes["invisible_characters"] = _INVISIBLE.subn(

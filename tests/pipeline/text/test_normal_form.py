@@ -29,6 +29,8 @@ ODD = st.text(
         ("e\u0301", "\u00e9"),
         ("e\x00\u0301", "\u00e9"),
         ("nul\x00 bell\x07 tab\tstays", "nul bell tab\tstays"),
+        ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07on \x1b(Bblue", "red on blue"),
+        ("N\bNA\bA\bAM\bME\bE _\bo_\bf \\\beta, +\bo", "NAME of \\eta, +o"),
         ("trailing \t\u3000\nblanks\xa0\n", "trailing\nblanks"),
         ("a\n \n\t\n\nb", "a\n\nb"),
         ("\n\n  x \n\n", "x"),
