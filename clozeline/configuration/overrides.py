@@ -265,10 +265,32 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     if isinstance(node, str) and (word := word_key(kind)) is not None:
         node = {word: node}  # `py3langid` is `{name: py3langid}`
     entries = node if isinstance(node, Mapping) else {}
+    if depth + 1 == len(keys) and key == word_key(kind):
+        entries = _drop_unknown_options(kind, entries, text)
     before = entries.get(key)
     if before is None and depth + 1 < len(keys):
         before = default_of(kind, key)
     return {**entries, key: _set(below(kind, key), before, keys, text, depth + 1)}
+
+
+def _drop_unknown_options(
+    kind: object, entries: Mapping[str, object], name: str
+) -> Mapping[str, object]:
+    """Return an entry without the options that only the algorithm before had."""
+    registry: Any = next(
+        (
+            note
+            for part in (kind, *get_args(kind))
+            for note in getattr(part, "__metadata__", ())
+            if hasattr(note, "load_class")
+        ),
+        None,
+    )
+    try:
+        known = registry.load_class(name).Options.__dataclass_fields__
+    except (AttributeError, ConfigurationError):  # no algorithm, or an unknown one
+        return entries
+    return {key: value for key, value in entries.items() if key in known}
 
 
 def merge(kind: object, before: object, value: object) -> Any:

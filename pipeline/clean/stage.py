@@ -278,7 +278,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
             f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; "
-            "check the files, and name their reader: `reader: NAME` next to the path of the input"
+            "if another reader fits, name it: `reader: NAME` next to the path of the input"
         )
 
 

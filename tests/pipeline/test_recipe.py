@@ -3,6 +3,7 @@
 import pytest
 
 from clozeline.configuration.config import to_data, validate
+from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe
@@ -56,6 +57,20 @@ def test_a_recipe_is_its_plain_data_again():
     assert validate(Recipe, plain, "again") == given
     assert plain["input"][0]["text_key"] == "body"
     assert (plain["encode"], plain["clean"]["filters"]) == (None, [])
+
+
+def test_options_leave_with_their_algorithm():
+    """A stored recipe has all of them: no one wrote the key that another extractor refuses."""
+    plain = to_data(recipe(clean={"extractor": {"name": "resiliparse", "timeout_s": 2}}))
+    words = ["clean.extractor.name=trafilatura"]
+    extractor = validate(Recipe, override(Recipe, plain, words, "x"), "x").clean.extractor
+
+    assert (extractor.name, extractor.options.timeout_s) == ("trafilatura", 2)
+
+    changed = override(Recipe, plain, [*words, "clean.extractor.main_content=true"], "x")
+
+    with pytest.raises(ConfigurationError, match="unknown key 'main_content'"):
+        validate(Recipe, changed, "x")
 
 
 def test_every_stage_has_its_key():

@@ -108,7 +108,7 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
         ConfigurationError: if the folder has no documents.
     """
     folder = options.stage
-    files = sorted(folder.glob("*.arrow")) or sorted(folder.glob("documents/*.arrow"))
+    files = sorted(folder.glob("documents/*.arrow")) or sorted(folder.glob("*.arrow"))
     if not files:
         raise ConfigurationError(
             f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as "

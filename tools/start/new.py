@@ -18,6 +18,7 @@ from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.terminal import size_text
@@ -37,6 +38,9 @@ from clozeline.tools.start.project.templates import (
 from clozeline.train.configuration.config import TrainConfig
 
 _MODEL_LINES: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
+
+_MARKUP_SHARE: Final = 0.1
+"""Share of texts with HTML tags from which on it is told."""
 
 
 @config_class
@@ -131,8 +135,14 @@ def _choose_project(settings: ProjectSettings, ask: bool) -> Project:
 
 def _measure_kind(source: object) -> str:
     """Return the kind of texts that a sample of the input shows, and print the reason."""
-    kind, why = choose_kind(sample_texts(source))
+    sample = sample_texts(source)
+    kind, why = choose_kind(sample)
     print(f"kind={kind} ({KINDS[kind].use}): {why}")
+    if sample.markup_share >= _MARKUP_SHARE:
+        print(
+            f"{100 * sample.markup_share:.0f} % of the sampled texts hold HTML tags: to extract "
+            "them, set `html: true` next to the path of rows, or `reader: html` for text files"
+        )
     return kind
 
 
@@ -159,6 +169,8 @@ def write_project(folder: Path, project: Project) -> list[str]:
     text = pipeline_yaml(folder, source, language, model, kind)
     recipe = validate(Recipe, parse_yaml(text), str(folder / "pipeline.yaml"))
     check_recipe(recipe)
+    if text_bytes(source):
+        load_plan(recipe)  # refuses what `clozeline pipeline` refuses
     publish_text(folder / "pipeline.yaml", text)
     publish_text(
         folder / "train.yaml",

@@ -102,7 +102,7 @@ def reason_to_skip(path: str) -> str:
 
 def find_tool(name: str, head: bytes) -> str:
     """Return how to convert a file with this name and these first bytes; "" if unknown."""
-    return find_tool_by_content(head) or _TOOLS_BY_SUFFIX.get(suffix_of(name), "")
+    return _TOOLS_BY_SUFFIX.get(suffix_of(name)) or find_tool_by_content(head)
 
 
 def find_tool_by_content(head: bytes) -> str:

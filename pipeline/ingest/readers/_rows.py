@@ -71,6 +71,8 @@ class FieldOptions:
     """field with the date: ISO 8601, or seconds or milliseconds since 1970"""
     messages: MessageOptions = field(default_factory=MessageOptions)
     """how a dialogue (a list of messages in `text_key`) is written as a text"""
+    html: bool = False
+    """whether the texts are HTML, from which `clean.extractor` gets the text"""
     exported: bool = False
     """whether the rows are documents of `clozeline export-documents`, which keep their uid, source,
     URL, date, language, flags and `extra`"""
@@ -296,7 +298,7 @@ def make_record(
         locator_type,
         length,
         repaired,
-        False,
+        options.html,
         url,
         date,
         flags,

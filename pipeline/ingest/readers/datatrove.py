@@ -7,7 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.ingest.readers import Item, RawRecord
+from clozeline.pipeline.ingest.readers import Item
 from clozeline.pipeline.ingest.readers._rows import LineFileReader
 from clozeline.pipeline.ingest.readers.jsonl import JsonlReader
 
@@ -31,8 +31,6 @@ class DatatroveReader(LineFileReader):
         """arguments of the constructor of `block`, by name"""
         tasks: Annotated[int, Field(ge=1)] = 1
         """number of tasks that read, ≥ 1: the `world_size` of datatrove; each is a unit"""
-        html: bool = False
-        """whether the texts are HTML pages, from which `clean.extractor` gets the text"""
         id_key: str | None = "id"
         """field that becomes `id` of `extra`"""
         language_key: str | None = "language"
@@ -50,7 +48,4 @@ class DatatroveReader(LineFileReader):
         return False
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        item = self._lines.parse(line, offset, length)
-        if self._options.html and isinstance(item, RawRecord):
-            return item._replace(is_markup=True)
-        return item
+        return self._lines.parse(line, offset, length)

@@ -99,11 +99,13 @@ class TsvReader(RowReader, LineFileReader):
 
         if len(fields) != len(columns):
             rejected = self._records.reject("fields", offset, cells=fields)
-            is_first = offset == 0 and self._options.columns is None
-            return (
-                replace(rejected, missing_text=explain_missing_key(text_key, fields))
-                if is_first
-                else rejected
+            if offset or self._options.columns is not None:
+                return rejected
+            names = ", ".join([text_key, TARGET_FIELD, "score", "..."][: len(fields)])
+            return replace(
+                rejected,
+                missing_text=f"{explain_missing_key(text_key, fields)}; without a header, name all "
+                f"{len(fields)} columns: `columns: [{names}]`",
             )
 
         return self._records.make_pair(

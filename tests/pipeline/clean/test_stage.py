@@ -304,6 +304,12 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
             "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is not valid "
             "JSON: Expecting ',' delimiter at character 14",
         ),
+        (
+            '{\n "tags": 1,\n "messages": [\n  {"id": 1}\n ]\n}\n',
+            69,
+            "one JSON object over several lines: write each entry of its list `messages` as a line, "
+            "such as by `jq -c '.messages[]' a.jsonl > rows.jsonl`",
+        ),
         ('{"text": ["a", "list"]}\n', 64, "'text' is a list"),
         (pa.table({"body": ["A text.", "Another."]}), 64, "no 'text' among the keys: body"),
         (

@@ -188,6 +188,7 @@ KINDS = {
     "paper.tex": (b"\\documentclass{article}\n", "pandoc"),
     "paper.pdf": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
     "paper.txt": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
+    "essay.docx": (b"PK\x03\x04\x14\0\0\0", "pandoc"),
     "letter.rtf": (b"{\\rtf1 words}", "pandoc"),
     "wiki.xml": (b'<mediawiki xml:lang="en">\n<page></page></mediawiki>', "reader: mediawiki"),
     "wiki.xml.bz2": (

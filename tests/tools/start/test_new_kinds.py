@@ -14,7 +14,7 @@ from clozeline.configuration.config import validate
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.tools.start.new import main as new
@@ -313,6 +313,34 @@ def test_pages_count_by_their_text(tmp_path):
     )
 
     assert sample_texts(str(page)).median_words == 7
+
+
+def test_markup_in_texts_is_told_with_the_key_that_extracts_it(tmp_path, capsys):
+    path = write_rows(tmp_path / "rows.jsonl", ["A line.<br/>And another.", "5 < 6 & 7"])
+
+    assert new([str(tmp_path / "project"), f"input={path}"]) == 0
+    assert "50 % of the sampled texts hold HTML tags" in capsys.readouterr().out
+
+    entry = {"path": str(path), "html": True}
+    recipe = {"corpus": "c", "input": entry, "clean": {"language": None, "filters": []}}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+
+    assert (
+        run_pipeline(["clean", "--config", str(tmp_path / "recipe.yaml"), f"output={tmp_path}"])
+        == 0
+    )
+    found = [document.text for document in read_all_documents(tmp_path / "clean" / "documents")]
+    assert found == ["A line.\nAnd another.", "5 < 6 & 7"]
+
+
+def test_a_folder_that_the_pipeline_refuses_is_refused(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "rows.jsonl", SHORT)
+    (tmp_path / "in" / "essay.docx").write_bytes(b"PK\x03\x04")
+
+    assert new([str(tmp_path / "project"), f"input={tmp_path / 'in'}"]) == 64
+    assert "pandoc" in capsys.readouterr().err
+    assert not (tmp_path / "project").exists()
 
 
 def test_files_of_sequences_are_sequences(tmp_path, capsys):

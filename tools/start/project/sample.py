@@ -1,6 +1,7 @@
 """Measure how long the texts of an input are, from a bounded sample."""
 
 import math
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ _TOO_LARGE: Final = frozenset({"too_large", "line_bytes"})
 """Reasons of readers for a record beyond the limits."""
 _TEXT_CHARACTERS: Final = 20_000
 """Characters of a text whose words are counted."""
+_TAG: Final = re.compile(
+    r"(?i)</?(?:p|br|div|span|a|b|i|em|strong|font|h[1-6]|[uo]l|li|table|t[rdh])\b[^<>]*>|"
+    r"&(?:amp|lt|gt|nbsp|quot|#\d+);"
+)
 _SEQUENCE_LETTERS: Final = 60
 """Letters of a word that no language has."""
 
@@ -58,6 +63,8 @@ class Sample:
     """true if no file is on this machine"""
     has_sequences: bool = False
     """true if half of the texts are one long word of ASCII letters"""
+    markup_share: float = 0
+    """share of texts with HTML tags, although their reader takes them for plain text"""
     is_of_sequences: bool = False
     """true if the files hold nothing but DNA or proteins"""
 
@@ -77,6 +84,7 @@ def sample_texts(source: object) -> Sample:
     chosen = files[:: math.ceil(len(files) / _SAMPLE_FILES)]
     words = []
     sequences = 0
+    marked = 0
     lacks = ""
     readers = set[type[Reader]]()
 
@@ -90,10 +98,12 @@ def sample_texts(source: object) -> Sample:
             text = _text_of(item)
             words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
+            marked += not item.is_markup and _TAG.search(text) is not None
 
     return Sample(
         tuple(words),
         lacks,
+        markup_share=marked / max(1, len(words)),
         has_sequences=sequences * 2 > len(words),
         is_of_sequences=bool(readers) and all(reader.holds_sequences for reader in readers),
     )

@@ -83,4 +83,7 @@ def test_a_range_from_the_middle_knows_the_header(tmp_path):
 def test_a_table_without_the_text_key_says_which_columns_it_has(tmp_path):
     items = read(write(tmp_path, "id\tbody\tlabel\n1\tOne.\tx\n"), name="tsv")
     assert counted(items) == {"fields": 2}
-    assert items[0].missing_text == "no 'text' among the keys: body, id, label"
+    assert items[0].missing_text == (
+        "no 'text' among the keys: body, id, label; without a header, name all 3 columns: "
+        "`columns: [text, target_text, score]`"
+    )
