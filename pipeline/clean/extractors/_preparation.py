@@ -1,6 +1,8 @@
 """Prepare a page for extractors: remove hidden parts, and write down what only layout shows."""
 
 import re
+from collections import Counter
+from collections.abc import Set
 from typing import Any, Final
 
 from lxml import etree
@@ -16,10 +18,8 @@ _XHTML: Final = re.compile(
 _CLOSED: Final = re.compile(
     r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>"
 )
-_HIDDEN: Final = (
-    "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i], "
-    "del, s, strike"
-)
+_HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
+_DELETION: Final = re.compile(r"(?i)<(/?)(del|s|strike)\b[^<>]*>")
 _BUTTONS: Final = (
     "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
 )
@@ -42,10 +42,13 @@ def prepare_page(html: str) -> HTMLTree:
     """
     if _XHTML.search(html, 0, 4096):
         html = _read_xhtml(html)
+    # a page about language models writes <s> as text, which would delete all that follows
+    tags = Counter((tag.lower(), end) for end, tag in _DELETION.findall(html))
+    deleted = {tag for tag, end in tags if tags[tag, ""] == tags[tag, "/"]}
     page = HTMLTree.parse(html)
     tree: Any = page  # its lists of nodes take quadratic time, except by `values`
     write_formulas(tree)
-    _remove_hidden(tree)
+    _remove_hidden(tree, deleted)
 
     for node in tree.body.query_selector_all("rt, rp, rtc").values():
         node.decompose()
@@ -77,12 +80,12 @@ def _read_xhtml(html: str) -> str:
     return str(etree.tostring(root, method="html", encoding="unicode"))
 
 
-def _remove_hidden(tree: Any) -> None:
+def _remove_hidden(tree: Any, deleted: Set[str]) -> None:
     """Remove what is hidden or deleted, unless that is most of the page: a script shows it."""
     hidden: list[Any] = []
 
-    for node in tree.body.query_selector_all(_HIDDEN).values():
-        if _is_hidden(node) and not (hidden and hidden[-1].contains(node)):
+    for node in tree.body.query_selector_all(", ".join((_HIDDEN, *deleted))).values():
+        if (node.tag in deleted or _is_hidden(node)) and not (hidden and hidden[-1].contains(node)):
             hidden.append(node)
         # extractors take these attributes for signs of hidden text
         for name in ("hidden", "aria-hidden", "style"):
@@ -104,8 +107,6 @@ def _find_text_before(node: Any) -> str:
 
 
 def _is_hidden(node: Any) -> bool:
-    if node.tag in ("del", "s", "strike"):
-        return True
     if node.hasattr("hidden") and node.getattr("hidden") != "until-found":
         return True
     declarations = (

@@ -147,6 +147,16 @@ def test_references_and_deleted_words_go(extractor, markup, text):
 
 
 @both
+def test_a_deletion_without_an_end_deletes_nothing(extractor):
+    """Pages about language models write the token of a sequence's start as it is."""
+    page = f"{PARAGRAPHS}<p>A row begins with <s> and two words.</p><p>{PROSE[0]} So ends it.</p>"
+    text = extract(extractor, page)
+
+    assert "and two words." in text
+    assert "So ends it." in text
+
+
+@both
 @pytest.mark.parametrize("item", ["<li><p>{} <a href=x>More.</a></p></li>", "<li>{}</li>"])
 def test_lists_between_paragraphs_stay_and_menus_go(extractor, item):
     menu = "".join(f"<li><a href=/{name}>Page on {name}</a></li>" for name in ("mills", "boats"))
