@@ -190,22 +190,13 @@ class CleaningSteps:
                 continue
 
             for offset, chapter in split.iter_chapters(text):
+                part = item._replace(text=chapter, is_markup=False)
                 # a file of one document has locator 0; the offset of the chapter says more
                 if item.locator_type in ("text", "html"):
                     size = len(chapter.encode("utf-8", "surrogatepass"))
-                    yield item._replace(
-                        locator_type="chapter",
-                        locator=offset,
-                        length=size,
-                        text=chapter,
-                        is_markup=False,
-                    )
+                    yield part._replace(locator_type="chapter", locator=offset, length=size)
                 else:
-                    yield item._replace(
-                        locator_type=f"{item.locator_type}, chapter at {offset}",
-                        text=chapter,
-                        is_markup=False,
-                    )
+                    yield part._replace(locator_type=f"{item.locator_type}, chapter at {offset}")
 
     def _normalize(
         self, document: Document, raw: str, empty_reason: str, side: str = ""

@@ -20,6 +20,10 @@ _CLOSED: Final = re.compile(
 )
 _HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
 _DELETION: Final = re.compile(r"(?i)<(/?)(del|s|strike)\b[^<>]*>")
+# of two declarations of a property, the last one counts
+_UNSEEN: Final = re.compile(
+    r"(?:^|;)\s*(display|visibility)\s*:\s*(?:none|hidden|collapse)\b(?!.*;\s*\1\s*:)", re.DOTALL
+)
 _BUTTONS: Final = (
     "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
 )
@@ -109,10 +113,6 @@ def _find_text_before(node: Any) -> str:
 def _is_hidden(node: Any) -> bool:
     if node.hasattr("hidden") and node.getattr("hidden") != "until-found":
         return True
-    declarations = (
-        each.partition(":")[::2] for each in (node.getattr("style") or "").lower().split(";")
-    )
-    style = {name.strip(): value.replace("!important", "").strip() for name, value in declarations}
-    if style.get("display") == "none" or style.get("visibility") in ("hidden", "collapse"):
+    if _UNSEEN.search((node.getattr("style") or "").lower()):
         return True
     return (node.getattr("aria-hidden") or "").lower() == "true"

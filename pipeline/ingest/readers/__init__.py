@@ -211,12 +211,9 @@ def detect_members(
             ):
                 reader = _NO_READER
 
-            if reader in ARCHIVES:
-                yield UnreadMember(member.name, "nested_archive"), ""
-                continue
-
-            if reader == _NO_READER:
-                yield UnreadMember(member.name, "no_reader"), ""
+            if reader == _NO_READER or reader in ARCHIVES:
+                reason = "nested_archive" if reader else "no_reader"
+                yield UnreadMember(member.name, reason), ""
                 continue
 
         yield member, reader
