@@ -62,8 +62,31 @@ def test_addresses_and_digits_do_not_count():
 def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided():
     tai_viet = "".join(chr(0xAA80 + number % 48) + " " * (number % 7 == 0) for number in range(200))
     assert IDENTIFIER.identify(tai_viet)[0] == "und"
-    mixed = ARTICLE["ru"][:40] + " " + ARTICLE["de"]
-    assert IDENTIFIER.identify(mixed)[0] in ("de", "und")
+
+
+MIXED = {
+    **ARTICLE,
+    "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 이성과 양심을 "
+    "부여받았으며 서로 형제애의 정신으로 행동하여야 한다.",
+    "ar": "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق، وقد وهبوا عقلا وضميرا وعليهم أن يعامل بعضهم "
+    "بعضا بروح الإخاء.",
+    "hi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है।",
+}
+"""More languages of other scripts."""
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "ko", "ru", "ar", "hi"])
+@pytest.mark.parametrize("share", [12, 25, 35])
+def test_words_in_another_script_do_not_decide(language, share):
+    """Eighty pieces of a text, of which a share is in the other language."""
+    answers = []
+    for main, other in ((language, "en"), ("en", language)):
+        texts = [MIXED[main] * 99, MIXED[other] * 99]
+        chosen = [number * share // 100 > (number - 1) * share // 100 for number in range(1, 81)]
+        pieces = [texts[each][24 * place :][:24] for place, each in enumerate(chosen)]
+        answer, score = IDENTIFIER.identify(" ".join(pieces))
+        answers.append(answer if score >= 0.8 else (answer, score))
+    assert answers == [language, "en"]
 
 
 LETTERS = [chr(point) for point in range(0x20000) if unicodedata.category(chr(point))[0] == "L"]
