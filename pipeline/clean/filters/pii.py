@@ -23,6 +23,24 @@ _EMAIL: Final = re.compile(
     re.IGNORECASE,
 )
 _IPV4: Final = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
+_NUMBERED_STEMS: Final = (
+    "versi|wersj|верси|releas|firmwar|section|secci|sezion|seção|seções|sekcj|sectie|abschnit|"
+    "subsection|articl|artik|artíc|artigo|artyk|стать|rule|règle|regel|regla|regola|regra|reguł|"
+    "правил|chapter|chapit|kapitel|capít|capitol|hoofdst|rozdzia|глав|раздел|пункт|clause|"
+    "cláusul|claus|klausul|paragra|parágra|párraf|absatz|absätz|ziffer|punkt"
+)
+# whole words, because longer ones mean something else
+_NUMBERED_WORDS: Final = (
+    "v|ver|vers|rev|build|patch|sect?|secs|arts?|kap|chs?|chap|cap|paras?|parts?|tables?|figs?|"
+    "figures?|abs|ziff|rozdz|pkt|ec|ст|гл"
+)
+_NUMBERED: Final = re.compile(
+    rf"(?:[§第]|版本|バージョン|\b(?:(?:{_NUMBERED_STEMS})\w*|{_NUMBERED_WORDS})\b)[.:]?\s*"
+    # further numbers of a list: `sections 1.2.3.4, 1.2.3.5 and 1.2.3.6`
+    r"(?:\d+(?:\.\d+){2,}(?:[^.!?]{0,40}\b(?:and|or|und|oder|et|ou|y|o|e|en|of|i|lub|и|или)\b|"
+    r"\s?[,;–-])\s*){0,4}$",
+    re.IGNORECASE,
+)
 _IPV6: Final = re.compile(
     r"(?<![\w:.])[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,7}"
     r"(?:[0-9A-Fa-f]{1,4}|(?<=::))(?!\w|:[\w:])"
@@ -76,7 +94,7 @@ class Pii(Filter):
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     reasons: ClassVar[tuple[str, ...]] = ()
 
     @config_class
@@ -86,8 +104,7 @@ class Pii(Filter):
         email: bool = True
         """replace e-mail addresses"""
         ip: bool = True
-        """replace public IPv4 and IPv6 addresses; version numbers such as 1.2.3.4 have the same
-        form"""
+        """replace public IPv4 and IPv6 addresses; `section 1.2.3.4` and `version 1.2.3.4` stay"""
         iban: bool = True
         """replace bank account numbers (IBAN) with a valid checksum"""
         phone: bool = False
@@ -126,26 +143,19 @@ class Pii(Filter):
                 if (end := _find_host_end(match))
             ]
 
-        if options.iban:
-            spans += [
-                (*match.span(), "iban")
-                for match in _IBAN.finditer(text)
-                if has_iban_checksum(match[0])
-            ]
-
-        if options.ip:
-            spans += [
-                (*match.span(), "ip") for match in _IPV4.finditer(text) if is_public(match[0])
-            ]
-            if "::" in text or text.count(":") >= 7:
-                spans += [
-                    (*match.span(), "ip") for match in _IPV6.finditer(text) if is_public(match[0])
-                ]
-
-        if options.phone:
-            spans += [
-                (*match.span(), "phone") for match in _PHONE.finditer(text) if is_phone(match[0])
-            ]
+        rules = (
+            (options.iban, "iban", _IBAN, has_iban_checksum),
+            (options.ip, "ip", _IPV4, is_public),
+            (options.ip and ("::" in text or text.count(":") >= 7), "ip", _IPV6, is_public),
+            (options.phone, "phone", _PHONE, is_phone),
+        )
+        spans += [
+            (*match.span(), label)
+            for wanted, label, pattern, is_right in rules
+            if wanted
+            for match in pattern.finditer(text)
+            if is_right(match)
+        ]
 
         # of overlapping spans, the first and longest one is replaced
         free = 0
@@ -167,26 +177,33 @@ def _find_host_end(address: re.Match[str]) -> int:
     return address.start(1) + len(".".join(labels)) if len(labels) > 1 else 0
 
 
-def is_public(address: str) -> bool:
-    """Return whether a string is a public IP address; of IPv6, in the block 2000::/3."""
+def is_public(match: re.Match[str]) -> bool:
+    """Return whether a string is a public IP address; of IPv6, in the block 2000::/3.
+
+    The number of a section or version, as in `section 12.3.4.1`, is none.
+    """
     try:
-        parsed = ipaddress.ip_address(address)
+        address = ipaddress.ip_address(match[0])
     except ValueError:
         return False
-    return parsed.is_global and (parsed.version == 4 or int(parsed) >> 125 == 1)
+    if address.version == 6:
+        return address.is_global and int(address) >> 125 == 1
+    start = match.start()
+    return address.is_global and not _NUMBERED.search(match.string, max(0, start - 120), start)
 
 
-def has_iban_checksum(text: str) -> bool:
+def has_iban_checksum(match: re.Match[str]) -> bool:
     """Return whether the checksum of an account number is valid: 1 modulo 97 (ISO 13616)."""
-    compact = re.sub(r"\s", "", text)
+    compact = re.sub(r"\s", "", match[0])
     digits = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])
     return int(digits) % 97 == 1
 
 
-def is_phone(text: str) -> bool:
+def is_phone(match: re.Match[str]) -> bool:
     """Return whether digits look like a phone number.
 
     It has 8 to 15 digits, in groups or after a plus, and is not a date or like 123-45-6789.
     """
+    text = match[0]
     digits = sum(map(str.isdigit, text.partition("x")[0]))
     return 8 <= digits <= 15 and digits < len(text) and _OTHER_NUMBER.match(text) is None

@@ -53,6 +53,13 @@ def replaced(text, **options):
         ("a@x.pl b@x.rs c@x.md d@x.py e@x.COM.MM", "<email> <email> <email> <email> <email>"),
         ("a@почта.рф and b@xn--80a1acny.xn--p1ai", "<email> and <email>"),
         ("Mail ann@example.org.Then rest.", "Mail <email>.Then rest."),
+        ("See Section 12.3.4.1, § 4.2.1.3, Art. 8.1.2.3 and 8.1.2.4, or v 1.9.0.2.", ""),
+        ("Version 4.1.9.0 of the tool and 1.10.2.1 of the library", ""),
+        ("Abschnitts 12.3.4.1, статьи 8.1.2.3, wersja: 4.1.9.0, artículo\n8.1.2.3", ""),
+        (
+            "Version 2.0 and 1.1.1.1; sectionalism, § 5 of 8.8.8.8. Rule 1.2.3.4 for 8.8.4.4",
+            "Version 2.0 and <ip>; sectionalism, § 5 of <ip>. Rule 1.2.3.4 for <ip>",
+        ),
     ],
 )
 def test_personal_data_becomes_tokens(text, edited):
