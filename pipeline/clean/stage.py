@@ -253,6 +253,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     def ruling_key(self, reason: str) -> str:
         return find_ruling_keys(self.config).get(reason, self.name)
 
+    def explain_loss(self, row: StageRow) -> str:
+        loss = super().explain_loss(row)
+        return loss and f"{loss}; see `clozeline filter-report {self.recipe.output}`"
+
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
         """Return how many lines of `exclude` match nothing in the run, and the first such lines."""
         if self._exclusion is None:

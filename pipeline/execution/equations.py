@@ -7,6 +7,7 @@ show the counts that they name.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -15,7 +16,7 @@ from clozeline.pipeline.execution.unit_record import require_equal
 
 _CHARACTER_UNIT: Final = "character"
 """Unit of equations whose reasons the tables show in a column of their own, as characters cut."""
-_DOMINANT_SHARE: Final = 0.9
+_DOMINANT_SHARE: Final = 0.2
 """A reason that drops at least this share of the documents is reported by name."""
 EACH: Final = "*"
 """Step of a path that matches every name, such as each language."""
@@ -170,12 +171,12 @@ class StageRow:
         return f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
 
     def most_dropped(self) -> tuple[str, int, str] | None:
-        """Return unit, count and reason if one reason drops 90 % or more of all documents or rows.
+        """Return unit, count and reason if one reason drops 20 % or more of all documents or rows.
 
-        None if no reason does.
+        The most frequent reason; None if no reason does.
         """
         for noun, reasons in self.dropped:
-            for reason, count in reasons.items():
+            for reason, count in Counter(reasons).most_common(1):
                 if count and count >= _DOMINANT_SHARE * self.totals.get(noun, math.inf):
                     return noun, count, reason
         return None

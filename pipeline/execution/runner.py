@@ -244,7 +244,7 @@ def _check_handover(
 
 @contextmanager
 def _explain_losses(losses: Sequence[str]) -> Iterator[None]:
-    """Add to the error of a stage with too little input which reason dropped nearly everything."""
+    """Add to the error of a stage with too little input which reason dropped much of it."""
     try:
         yield
     except (ConfigurationError, PartialFailureError) as error:

@@ -198,7 +198,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         return self.name
 
     def explain_loss(self, row: StageRow) -> str:
-        """Return the reason that drops 90 % or more of the input, and the key that controls it.
+        """Return the reason that drops 20 % or more of the input, and the key that controls it.
 
         "" if no reason does.
         """
@@ -209,7 +209,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
     def explain_row(self, counts: StageCounts) -> StageRow:
-        """Return the row, with a note if one reason drops nearly everything."""
+        """Return the row, with a note if one reason drops much of the input."""
         row = self.row(counts)
         loss = self.explain_loss(row)
         return replace(row, notes=(*row.notes, loss)) if loss else row
