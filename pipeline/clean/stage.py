@@ -83,22 +83,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                             f"{suggest_codes(code, known)}"
                         )
 
-        filter_lists = (
-            self.config.filters,
-            *(source.filters or () for source in self.config.sources.values()),
-        )
         # an unusable model, list or block is an error before the work starts
-        for filters in filter_lists:
-            for filter_component in filters:
-                if hash_data_files(filter_component.options) or names_block(filter_component):
-                    filter_component.build()
-        extractors = (
-            self.config.extractor,
-            *(each.extractor for each in self.config.sources.values()),
-        )
-        for extractor in extractors:
-            if extractor is not None and names_block(extractor):
-                extractor.build()
+        sources: list[CleanConfig | SourceConfig] = [self.config, *self.config.sources.values()]
+        for source in sources:
+            for step in (*(source.filters or ()), source.extractor):
+                if step is not None and (hash_data_files(step.options) or names_block(step)):
+                    step.build()
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
@@ -161,11 +151,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             "normalize": steps.normalize,
             "unwrap": steps.unwrap,
             "line_rules": steps.line_rules,
-            "files": {
-                path: digest
-                for each in (*filters, *steps.languages)
-                for path, digest in hash_data_files(each.options).items()
-            },
+            "files": steps.data_files,
             "exclude": None if self._exclusion is None else self._exclusion.sha256,
             "corpus": recipe.corpus,
             "seed": recipe.seed,
@@ -175,19 +161,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         }
 
     @cached_property
-    def _data_files(self) -> dict[str, str]:
-        """SHA-256 of each file that filters and language identifiers read, by path."""
-        return {
-            path: digest
-            for source in self._source_steps.values()
-            for component in (*source.filters, *source.pair_filters, *source.languages)
-            for path, digest in hash_data_files(component.options).items()
-        }
-
-    @cached_property
     def _companions(self) -> dict[Path, FileState]:
-        """States of these files, observed after hashing them."""
-        return {Path(path): observe_file(Path(path)) for path in self._data_files}
+        """States of the files that the steps read, observed after hashing them."""
+        return {
+            Path(path): observe_file(Path(path))
+            for source in self._source_steps.values()
+            for path in source.data_files
+        }
 
     @cached_property
     def _exclusion(self) -> Exclusion | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from clozeline.pipeline.clean.extractors._extraction import (
     EXTRACTION_KEYS,
     shared_extractor_process,
 )
-from clozeline.pipeline.clean.filters import Filter
+from clozeline.pipeline.clean.filters import Filter, hash_data_files
 from clozeline.pipeline.clean.language_step import LanguageStep
 from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
@@ -89,10 +90,15 @@ class SourceSteps:
     unwrap: bool = False
     line_rules: LineRules = "paragraphs"
 
-    @property
-    def languages(self) -> Sequence[LanguageComponent]:
-        """The language identifier, if the source has one."""
-        return [] if self.language is None else [self.language]
+    @cached_property
+    def data_files(self) -> dict[str, str]:
+        """SHA-256 of each file that filters and the language identifier read, by path."""
+        return {
+            path: digest
+            for component in (*self.filters, *self.pair_filters, self.language)
+            if component is not None
+            for path, digest in hash_data_files(component.options).items()
+        }
 
 
 class CleaningSteps:
