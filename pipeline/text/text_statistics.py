@@ -1,5 +1,7 @@
 """Compute text statistics for the quality filters, at most once per document, on arrays."""
 
+import re
+import unicodedata
 from functools import cached_property
 from itertools import filterfalse
 from pathlib import Path
@@ -11,12 +13,16 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.line_ends import LineEnds
-from clozeline.pipeline.text.normal_form import split_at_blanks
+from clozeline.pipeline.text.normal_form import count_characters_without_blanks, split_at_blanks
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph
 
 UNSPACED_LANGUAGES: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
 """Languages without blanks between words; their stop words are searched as strings."""
+
+
+_CHARACTERS: Final = re.compile("[0-9]+|[^0-9]")
+_RULERS: Final = "=_*─━═…"
 
 
 class Duplicates(NamedTuple):
@@ -77,8 +83,8 @@ class TextStatistics:
 
     @cached_property
     def duplicate_lines(self) -> Duplicates:
-        """Duplicates among the non-empty lines."""
-        return _count_duplicates(self.nonempty_lines)
+        """Duplicates among the lines with a letter or a digit."""
+        return _count_duplicates([line for line in self.lines if any(map(str.isalnum, line))])
 
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:
@@ -142,20 +148,39 @@ class TextStatistics:
 
     @cached_property
     def letter_share(self) -> float:
-        """Fraction of the whitespace-separated words that have a letter; 0 without words."""
-        mixed = filterfalse(str.isalpha, self._chunks)  # most words are letters only
-        without = sum([not word[0].isalpha() and not any(map(str.isalpha, word)) for word in mixed])
-        return (len(self._chunks) - without) / max(1, len(self._chunks))
+        """Fraction of the whitespace-separated words that have a letter; 0 without words.
+
+        A punctuation mark alone is no word. In scripts without blanks, each character or
+        number is a word.
+        """
+        words = self._chunks
+        joined = "".join(words)
+        if 2 * count_characters_without_blanks(joined) > len(joined):
+            words = _CHARACTERS.findall(joined)
+        without = marks = 0
+        for word in filterfalse(str.isalpha, words):  # most words are letters only
+            category = unicodedata.category(word) if len(word) == 1 else ""
+            marks += category.startswith("P")
+            without += not category.startswith(("P", "M")) and not any(map(str.isalpha, word))
+        count = len(words) - marks
+        return (count - without) / max(1, count)
 
     def count_tokens_in(self, words: frozenset[str]) -> int:
-        """Return how many of these words are tokens of the text."""
+        """Return how many of these lower-case words are tokens of the text, in any case."""
         table, ids = self._tokens
-        return len(words.intersection(table.tokens[number] for number in ids.tolist()))
+        return len(words.intersection(table.tokens[number].lower() for number in set(ids.tolist())))
+
+    @cached_property
+    def _run_tokens(self) -> tuple[TokenTable, NDArray[np.int64]]:
+        """The tokens, with one mark for a run of equal marks of a ruler or a blank to fill in."""
+        table, ids = self._tokens
+        marks = np.isin(ids[1:], [table.add(mark) for mark in _RULERS])
+        return table, ids[np.append(True, (ids[1:] != ids[:-1]) | ~marks)[: len(ids)]]
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
-        """Characters in all tokens before each token, and the total, shape [tokens + 1]."""
-        table, ids = self._tokens
+        """Characters in `_run_tokens` before each token, and the total, shape [tokens + 1]."""
+        table, ids = self._run_tokens
         starts = np.zeros(len(ids) + 1, dtype=np.int64)
         np.cumsum(table.lengths[ids], out=starts[1:])
         return starts
@@ -170,7 +195,7 @@ class TextStatistics:
             return self._repeats[n]
 
         if n == 1:
-            repeats = _RepeatedNgrams(*_group_repeats(self._tokens[1]))
+            repeats = _RepeatedNgrams(*_group_repeats(self._run_tokens[1]))
         else:
             at, groups = self._find_repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions: their two groups identify the n-gram
@@ -246,7 +271,7 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
             "no file"
         )
     try:
-        return {file.stem: file.read_text(encoding="utf-8").split() for file in files}
+        return {file.stem: file.read_text(encoding="utf-8").lower().split() for file in files}
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{folder}: {error}") from error
 

@@ -1,5 +1,6 @@
 """Quality rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -26,6 +27,10 @@ from clozeline.pipeline.text.text_statistics import (
 )
 
 Share = Annotated[float, Field(ge=0, le=1)]
+
+_SHORT: Final = 50
+"""Words of the paper's shortest page; shares of words say nothing about shorter texts."""
+_ELLIPSES: Final = re.compile(r"(?:\.\.\.|…)+")
 
 _STOP_WORDS: Final = {
     "en": ["the", "be", "to", "of", "and", "that", "have", "with"],  # the paper's
@@ -58,13 +63,13 @@ class GopherQuality(ThresholdFilter):
     """Keeps texts of a plausible length, made of words, with sentences rather than lists.
 
     The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words,
-    so that news pages with many quotes and numbers fail. Here this rule splits at white space,
-    unless `letter_words` is `tokens`.
+    so that news pages with many quotes and numbers fail. Here this rule splits at white space, and
+    a mark alone is no word, unless `letter_words` is `tokens`.
 
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     thresholds: ClassVar[Mapping[str, str]] = {
         "gopher_short_doc": "words",
         "gopher_long_doc": "words",
@@ -99,12 +104,13 @@ class GopherQuality(ThresholdFilter):
         ellipsis_lines: Share = 0.3
         """maximum fraction of lines that end in an ellipsis, 0 to 1"""
         tokens_with_letter: Share = 0.8
-        """minimum fraction of words with a letter, 0 to 1"""
+        """minimum fraction of words with a letter, 0 to 1; texts of fewer than 50 words pass"""
         letter_words: Literal["spaces", "tokens"] = "spaces"
         """words of this rule: split at white space, or datatrove's tokens, which include
         punctuation marks"""
         stop_words: Annotated[int, Field(ge=0)] = 2
-        """minimum number of distinct stop words; no effect for languages without a list"""
+        """minimum number of distinct stop words, in any case; no effect below 50 words, and for
+        languages without a list"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
         """folder of lists with one word per line: en.txt, de.txt, ...; they replace the lists of
         nine languages"""
@@ -148,7 +154,7 @@ class GopherQuality(ThresholdFilter):
 
         tokens = max(1, statistics.token_count)
         yield at_most("gopher_too_many_hashes", text.count("#") / tokens, options.symbols_per_word)
-        ellipses = text.count("...") + text.count("…")
+        ellipses = len(_ELLIPSES.findall(text))
         yield at_most("gopher_too_many_ellipsis", ellipses / tokens, options.symbols_per_word)
 
         bullets = sum([line.lstrip().startswith(("•", "-")) for line in lines])
@@ -156,6 +162,8 @@ class GopherQuality(ThresholdFilter):
         trailing = sum([line.endswith(("...", "…")) for line in lines])
         yield at_most("gopher_too_many_end_ellipsis", trailing / len(lines), options.ellipsis_lines)
 
+        if statistics.words < _SHORT:
+            return
         by_tokens = options.letter_words == "tokens"
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)

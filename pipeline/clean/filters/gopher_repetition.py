@@ -16,14 +16,14 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
-    An n-gram that occurs once is not a repetition. datatrove counts it, and so rejects nearly every
-    text of a single sentence.
+    An n-gram that occurs once is not a repetition, and a row of equal marks, such as a ruler or a
+    blank to fill in, is one mark. datatrove counts both.
 
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the
     same"
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     thresholds: ClassVar[Mapping[str, str]] = {
         "dup_para_frac": "paragraphs",
         "dup_para_char_frac": "paragraph_chars",
@@ -38,7 +38,7 @@ class GopherRepetition(ThresholdFilter):
     class Options:
         """Thresholds, as published."""
 
-        min_words: Annotated[int, Field(ge=0)] = 0
+        min_words: Annotated[int, Field(ge=0)] = 50
         """texts with fewer words pass: the thresholds are for pages, and a phrase is a large share
         of a short text"""
         paragraphs: Share = 0.3
@@ -66,7 +66,7 @@ class GopherRepetition(ThresholdFilter):
         """Yield the measures, cheapest first."""
         options = self._options
         size = max(1, len(statistics.text))
-        if options.min_words and statistics.words < options.min_words:
+        if statistics.words < options.min_words:
             return
 
         paragraphs = statistics.duplicate_paragraphs

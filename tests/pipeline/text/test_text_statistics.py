@@ -53,8 +53,8 @@ TEXTS = st.one_of(
     st.text("aAsSnNtTkK'’.,-—–:/()@105 ", max_size=24),
     st.text(st.characters(exclude_categories=()), max_size=60),
 )
-LISTED = frozenset({"the", "a", "It", "n't", "漢字", "", "missing", "x" * 300})
-MEASURES = ("token_count", "words", "mean_word_length", "tokens_with_letter", "letter_share")
+LISTED = frozenset({"the", "a", "it", "n't", "漢字", "", "missing", "x" * 300})
+MEASURES = ("token_count", "words", "mean_word_length", "tokens_with_letter")
 
 
 def top_slow(tokens, n):
@@ -99,10 +99,8 @@ def test_ngrams_agree_with_plain_loops(text):
 @given(TEXTS)
 def test_counts_are_those_of_loops(text):
     tokens = word_tokens(text)
-    spaced = text.replace("\u1361", " ").split()
     words = [token for token in tokens if any(map(str.isalnum, token))]
     with_letter = sum(any(c.isalnum() and not c.isdecimal() for c in token) for token in tokens)
-    share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))
     counted = sum(
         max(1, count_characters_without_blanks(word) // 3, count_words(word)) for word in words
     )
@@ -115,8 +113,7 @@ def test_counts_are_those_of_loops(text):
         counted,
         mean,
         with_letter,
-        share,
-        len(LISTED.intersection(tokens)),
+        len(LISTED.intersection(token.lower() for token in tokens)),
     ]
     found = TextStatistics(text)
 

@@ -25,6 +25,7 @@ RECORDED = json.loads(
 )
 OPTIONS = {
     "gopher_quality": {"letter_words": "tokens"},
+    "gopher_repetition": {"min_words": 0},
     "c4_quality": {"terminal_marks": [".", "?", "!", '"', "'"]},
 }
 
@@ -71,5 +72,13 @@ def test_verdicts_are_the_peers(texts, name, kinds):
         if row[3] in TOP and top_slow(word_tokens(texts[row[0]]), TOP[row[3]]) == 0
     ]
 
-    assert [row for row in differences if row not in counted and row not in once] == []
+    # and stop words as they are written: `The` is none
+    capital = [
+        row
+        for row in differences
+        if row[3] == "gopher_enough_stop_words"
+        and len({"the", "be", "to", "of", "and", "with"} & set(texts[row[0]].lower().split())) > 1
+    ]
+
+    assert [row for row in differences if row not in counted + once + capital] == []
     assert len(Counter(reason for reason, _ in RECORDED["verdicts"][name])) >= kinds

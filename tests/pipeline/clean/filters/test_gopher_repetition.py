@@ -50,7 +50,9 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
         at["top_ngrams"] = {n: found[f"top_{n}_gram"] for n in (2, 3, 4)}
         at["duplicate_ngrams"] = {n: found[f"duplicated_{n}_n_grams"] for n in range(5, 11)}
 
-        assert judge_text(GopherRepetition(GopherRepetition.Options(**at)), text) == KEEP
+        assert (
+            judge_text(GopherRepetition(GopherRepetition.Options(min_words=0, **at)), text) == KEEP
+        )
 
         beyond = {
             reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()
@@ -66,7 +68,7 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             }
 
         for reason in (reason for reason in beyond if found[reason]):
-            options = GopherRepetition.Options(**{**at, **beyond[reason]})
+            options = GopherRepetition.Options(min_words=0, **{**at, **beyond[reason]})
             assert judge_text(GopherRepetition(options), text).reason == reason
             seen.add(reason)
 
@@ -91,8 +93,23 @@ def test_a_text_in_which_no_word_occurs_twice_repeats_nothing(words):
     assert judge_text(step, text) == KEEP
 
 
-@pytest.mark.parametrize("count", [2, 3, 40])
+@pytest.mark.parametrize("count", [7, 40])
 def test_a_sentence_that_is_repeated_is_repetition(count):
     text = " ".join(["The ferry waits for nobody on this side."] * count)
     step = GopherRepetition(GopherRepetition.Options())
     assert judge_text(step, text).reason in {"top_2_gram", "top_3_gram", "top_4_gram"}
+
+
+PAGE = " ".join(f"{word} {word[::-1]}." for word in dir(str)[33:70])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The ferry waits for nobody on this side. " * 6,
+        *(f"{PAGE}\n{mark * 70}\nSigned: {mark * 300} Date: {mark * 30}" for mark in "=_*─…"),
+        f"> {PAGE}\n>\n> {PAGE.swapcase()}\n>\n> {PAGE[::-1]}",
+    ],
+)
+def test_short_texts_rulers_and_marks_alone_repeat_nothing(text):
+    assert judge_text(GopherRepetition(GopherRepetition.Options()), text) == KEEP
