@@ -4,20 +4,17 @@ from typing import Final, NamedTuple
 
 
 class LanguageRules(NamedTuple):
-    """The rules of a language; words are in lower case, without their final full stop."""
+    """The rules of a language; words are in lower case, without their final full stop.
 
+    In `maybe`, a word with a capital is found as it is written: `Fed. R. Civ. P.`, but `well fed.`
+    """
+
+    ordinals: bool  # reads `3.` and `III.` as ordinals before names (`3. Oktober`)
     never: frozenset[str]  # a full stop after one of these ends no sentence
-    numeric: frozenset[str]  # ends no sentence before a digit
+    numeric: frozenset[str]  # ends no sentence before a number
     maybe: frozenset[str]  # ends a sentence only before one of `openers`
     openers: frozenset[str]  # words that often start a sentence
-    ends: frozenset[
-        str
-    ]  # single letters, also several as in `a. C.`, that end one before a capital
-    ordinals: bool  # reads `3.` and `III.` as ordinals before names (`3. Oktober`)
-
-
-_TITLES: Final = "mr mrs ms dr prof st mt"
-"""Abbreviations that texts in every language contain."""
+    ends: frozenset[str]  # letters, also several as in `a. C.`, that end one before a capital
 
 
 def _make_rules(
@@ -29,31 +26,33 @@ def _make_rules(
     *,
     ordinals: bool = False,
 ) -> LanguageRules:
-    never_, numeric_, maybe_, openers_, ends_ = (
-        frozenset(words.split())
-        for words in (
-            f"{_TITLES} {never}",
-            f"no nr n° nº № p pp fig vol ca {numeric}",
-            maybe,
-            openers,
-            ends,
-        )
+    lists = (
+        f"mr mrs ms dr prof st mt {never}",
+        f"no nr n° nº № p pp fig vol ca art arts {numeric}",
+        maybe,
+        openers,
+        ends,
     )
-    return LanguageRules(never_, numeric_, maybe_, openers_, ends_, ordinals)
+    return LanguageRules(ordinals, *(frozenset(words.split()) for words in lists))
 
 
 _ENGLISH: Final = _make_rules(
     never=(
-        "mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov "
-        "pres sen rep supt e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd"
+        "messrs mme rev hon sr ft gen col lt sgt capt cmdr maj adm gov "
+        "pres sen rep supt ex exh e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd"
     ),
     numeric=(
-        "no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref "
-        "refs ver jan feb mar apr jun jul aug sep sept oct nov dec c ca"
+        "nos figs vols ch chap sec secs eq eqs par para ed eds pt tab ref refs ver jan feb mar apr "
+        "jun jul aug sep sept oct nov dec id nn ann hct hgb hb wbc rbc plt bun inr cr temp resp "
+        "wt ht bp hr"
     ),
     maybe=(
-        "i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m "
-        "p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun"
+        "i amend etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c "
+        "a.m p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat "
+        "sun Fed Civ Crim Evid Proc Bankr Supp App Cir Ct Dist Div Sup Super Cl Pub Stat Reg Regs "
+        "Cong Rec Const Bus Veh Fam Lab Rptr So Dkt Compl Def Pl Mot Br Tr Rep Ins Mut Auto Mfg "
+        "Ry Bd Educ Univ Ala Ariz Ark Cal Colo Conn Del Fla Ga Ill Ind Kan Ky La Mass Md Mich "
+        "Minn Miss Mont Neb Nev Okla Pa Tenn Tex Va Vt Wash Wis Wyo"
     ),
     openers=(
         "the a an this that these those he she it we they i you his her its our their my there "
@@ -67,9 +66,9 @@ _GERMAN: Final = _make_rules(
         "hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl "
         "insb mind max min geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd "
         "z.t z.zt u.u o.ä s.o s.u i.a a.d v.a m.e d.i zzgl abzgl gem lt rd str tel phil med jur "
-        "rer nat theol hl"
+        "rer nat theol hl az"
     ),
-    numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
+    numeric="abs bd s kap abb tab jg h aufl ziff § vers rn rdnr rz anm bl",
     maybe=(
         "usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg "
         "mio mrd tsd mo fr sa"
@@ -87,8 +86,8 @@ _FRENCH: Final = _make_rules(
         "m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
         "boul bd dép éd hab ex"
     ),
-    numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
-    maybe="etc s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
+    numeric="nos chap al éd tab sect civ com soc crim janv févr avr juil sept oct nov déc",
+    maybe="cass etc s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
     ends="j.-c",
     openers=(
         "le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses "
@@ -104,8 +103,8 @@ _SPANISH: Final = _make_rules(
         "vd vds"
     ),
     numeric=(
-        "n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep "
-        "sept oct nov dic"
+        "núm núms pág págs cap párr apdo inc ed tab ene feb mar abr may jun jul ago sep sept "
+        "oct nov dic"
     ),
     ends="a.c d.c",
     maybe="etc s.a s.l ee.uu e.e.u.u u.e a.m p.m cía ltda jr c.v",
@@ -120,9 +119,9 @@ _SPANISH: Final = _make_rules(
 _ITALIAN: Final = _make_rules(
     never=(
         "sig sigg sig.ra sig.na dott dott.ssa prof.ssa ing avv arch geom rag sen gen col mons ss "
-        "s.ta es p.es cfr vs dir amm psicol"
+        "s.ta es p.es cfr vs dir amm psicol cass sez"
     ),
-    numeric="n nn pag pagg cap art artt sez tav ca gen feb mar apr mag giu lug ago set ott nov dic",
+    numeric="pag pagg cap artt un lett d.lgs tav gen feb mar apr mag giu lug ago set ott nov dic",
     maybe="ecc etc s.p.a s.r.l u.s.a jr",
     openers=(
         "il lo la i gli le un uno una l egli ella lui lei loro io noi voi questo questa quello "
@@ -132,11 +131,9 @@ _ITALIAN: Final = _make_rules(
     ends="a.c d.c è",
 )
 _PORTUGUESE: Final = _make_rules(
-    never="sr sra srs sras srta dra drs dras profa eng arq av exmo exma ilmo ilma p.ex cf vs",
-    numeric=(
-        "n nº pág págs cap art arts séc ed tel jan fev mar abr mai jun jul ago set out nov dez c ca"
-    ),
-    maybe="etc ltda cia s.a e.u.a jr",
+    never="sr sra srs sras srta dra drs dras profa eng arq av exmo exma ilmo ilma p.ex inc cf vs",
+    numeric="pág págs cap fl fls séc ed tel jan fev mar abr mai jun jul ago set out nov dez",
+    maybe="etc ltda cia s.a e.u.a jr Des Min Rel Proc",
     openers=(
         "o a os as um uma ele ela eles elas eu nós isso isto este esta esse essa em no na nos nas "
         "de do da para por com mas e se quando como que não depois também ainda"
@@ -148,7 +145,7 @@ _DUTCH: Final = _make_rules(
         "dhr mevr mej drs ir ing ds st bijv o.a d.w.z i.p.v m.b.t t.o.v i.v.m resp incl excl max "
         "min evt vgl zgn m.n"
     ),
-    numeric="nrs blz afb hfdst art ca jan feb mrt apr jun jul aug sep sept okt nov dec tel",
+    numeric="nrs blz afb hfdst rov jan feb mrt apr jun jul aug sep sept okt nov dec tel",
     maybe="enz etc e.d n.v b.v",
     openers=(
         "de het een hij zij ze wij we ik jij je u dit dat deze die er in op aan van met voor door "
@@ -161,20 +158,20 @@ _POLISH: Final = _make_rules(
         "ul al pl os mgr inż doc hab gen płk mjr kpt ppor św im np m.in tzw tzn ks bp abp red wyd "
         "tłum zob por woj pow gm hr"
     ),
-    numeric="ok str s t r poz ust lit godz tel rys tab",
+    numeric="ok str poz ust pkt par dn lit godz tel rys tab",
     maybe="itd itp etc r w",
     openers=(
         "w we na i a ale o to ten ta te on ona oni jest po z ze za do od dla przy przez pod jak "
         "gdy kiedy jeśli czy nie tak już również także jednak jego jej ich"
     ),
-    ends="n.e p.n.e",
+    ends="n.e p.n.e k.c k.p.c k.k k.p.k k.p.a",
 )
 _CZECH: Final = _make_rules(
     never=(
         "tzv např tj resp popř mj sv ul nám tř doc ing mgr bc mudr judr phdr rndr gen plk kpt por "
         "srov napr popr porov tzn"
     ),
-    numeric="č čís s str st odst ods písm obr tab cca max min",
+    numeric="č čís čl s str st odst ods písm zn obr tab cca max min",
     openers=(
         "v ve na a i o to ten ta ty tento on ona oni je po z ze za do od pro při jak když pokud "
         "ale ne tak také však proto jeho její jejich sa si som keď ako aj pri pre"
@@ -183,9 +180,14 @@ _CZECH: Final = _make_rules(
     ordinals=True,
 )
 _CROATIAN: Final = _make_rules(
-    never="npr tj tzv sv ul mag ing gđa usp odn нпр тј тзв св ул др проф",
-    numeric="br str sl čl st бр стр",
+    never="npr tj tzv sv ul mag ing gđa usp odn čl нпр тј тзв св ул др проф чл ст",
+    numeric="br str sl бр стр",
+    openers=(
+        "on ona oni to ovo ta te i a ali u na iz za od po kako kada ako što tko gdje je nije "
+        "он она они то ово та те и а али у на из за од по како када ако што ко где је није"
+    ),
     ends="n.e pr.n.e d.o.o d.d н.е",
+    ordinals=True,
 )
 _SLOVENE: Final = _make_rules(
     never="npr oz tj t.i t.im mag inž sv ul ga gdč",
@@ -199,34 +201,36 @@ _HUNGARIAN: Final = _make_rules(
     ordinals=True,
 )
 _FINNISH: Final = _make_rules(
-    never="esim ks mm vrt ts puh", numeric="n s klo noin", ends="e.kr j.kr"
+    never="esim ks mm vrt ts puh", numeric="klo noin mom", ends="e.kr j.kr"
 )
-_ESTONIAN: Final = _make_rules(never="nt s.o s.t vt st", numeric="lk tn")
+_ESTONIAN: Final = _make_rules(never="nt s.o s.t vt st", numeric="lk tn lg")
 _SWEDISH: Final = _make_rules(
     never="bl.a t.ex dvs d.v.s s.k fr.o.m t.o.m f.d resp ev inkl exkl jfr hr",
-    numeric="kl ca s sid kap jan feb apr aug sept okt nov dec",
+    numeric="kl sid kap jan feb apr aug sept okt nov dec",
     ends="m.m m.fl o.s.v e.kr f.kr",
 )
 _DANISH: Final = _make_rules(  # and Norwegian
     never="bl.a f.eks dvs d.v.s s.k jf jfr evt inkl ekskl skt hr pga p.g.a st",
-    numeric="kl ca s kap jan feb apr aug sept okt nov des dec",
+    numeric="kl kap stk jan feb apr aug sept okt nov des dec",
     ends="m.m m.fl o.l o.s.v f.kr e.kr",
 )
 _TURKISH: Final = _make_rules(
-    never="doç av yrd öğr gör sn bkz örn mah cad sok hz alb yzb m.ö m.s", ordinals=True
+    never="doç av yrd öğr gör sn bkz örn mah cad sok hz alb yzb m.ö m.s md", ordinals=True
 )
 _ROMANIAN: Final = _make_rules(
-    never="dl d-l dna d-na ing str bd sf acad", numeric="pag cap art", ends="î.hr d.hr ș.a e"
+    never="dl d-l dna d-na ing str bd sf acad",
+    numeric="pag cap alin lit pct",
+    ends="î.hr d.hr ș.a e",
 )
 _CATALAN: Final = _make_rules(
-    never="sr sra srs sres dra av avda", numeric="pàg pàgs núm cap art", ends="a.c d.c"
+    never="sr sra srs sres dra av avda", numeric="pàg pàgs núm cap", ends="a.c d.c"
 )
 _RUSSIAN: Final = _make_rules(
     never=(
         "ул им проф акад доц т.е т.к т.н см ср св гр г-н г-жа напр обл респ пр пер пл наб бул ред "
         "изд тов пгт пос"
     ),
-    numeric="стр с рис табл гл ст п пп тел д кв ок",
+    numeric="стр рис табл гл ст пп тел кв ок",
     maybe="г гг в вв др",
     openers=(
         "в на и а но он она они оно это эти этот эта с по из за для от до при к у о об во со как "
@@ -237,7 +241,7 @@ _RUSSIAN: Final = _make_rules(
 )
 _UKRAINIAN: Final = _make_rules(
     never="вул ім проф акад доц т.зв див пор св обл напр просп пл ред",
-    numeric="стор с рис табл гл ст п тел буд кв",
+    numeric="стор рис табл гл ст тел буд кв",
     maybe="р рр ін",
     openers=(
         "у в на і й а але він вона вони воно це ці цей ця з за для від до при як так що хто де "
@@ -247,11 +251,11 @@ _UKRAINIAN: Final = _make_rules(
 )
 _BULGARIAN: Final = _make_rules(
     never="ул бул пл проф инж св напр т.е т.нар вж г-н г-жа д-р",
-    numeric="стр бр гр ок",
+    numeric="стр бр гр ок чл ал",
     ends="т.н н.е е",
 )
 _GREEK: Final = _make_rules(
-    never="κ κα κος δρ δηλ βλ πρβλ αγ", numeric="αρ σελ κεφ άρθ", ends="μ.χ μ.μ κ.ά α.ε"
+    never="κ κα κος δρ δηλ βλ πρβλ αγ", numeric="αρ σελ κεφ άρθ παρ", ends="μ.χ μ.μ κ.ά α.ε"
 )
 # Initials of Indic languages are the names of Latin letters.
 _HINDI: Final = _make_rules(  # and Marathi
@@ -261,7 +265,6 @@ _HINDI: Final = _make_rules(  # and Marathi
 _MALAYALAM: Final = _make_rules(
     never="ഡോ മി പ്രൊ പ്രൊഫ ശ്രീ എ ബി സി ഡി ഇ എഫ് ജി എച്ച് ഐ ജെ കെ എൽ എം എൻ ഒ പി ക്യു ആർ എസ് ടി യു വി"
 )
-_ORDINALS: Final = _make_rules(ordinals=True)
 _OTHERS: Final = _make_rules()
 
 _LANGUAGES: Final = {
@@ -282,7 +285,7 @@ _LANGUAGES: Final = {
     "hr": _CROATIAN,
     "hu": _HUNGARIAN,
     "it": _ITALIAN,
-    "lb": _ORDINALS,
+    "lb": _make_rules(ordinals=True),
     "mk": _BULGARIAN,
     "ml": _MALAYALAM,
     "mr": _HINDI,

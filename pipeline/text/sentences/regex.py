@@ -69,7 +69,12 @@ def _candidate_pattern(astral: bool, own_marks: str) -> re.Pattern[str]:
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n")
 _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈 \t\u00a0\u202f"
 _CONTINUING: Final = ",;:)]}%/=<>+.!?…‽؟։᙮"
-_NEXT: Final = re.compile(rf"(?:,,)?+[{re.escape(_OPENING)}]*+(?P<word>[^\W_]*)")
+_NEXT: Final = re.compile(rf"(?:,,)?+[{re.escape(_OPENING)}§¶№]*+(?P<word>(?:[^\W_]++\.?+)?+)")
+"""The next word, with its full stop: `L. 121-1` opens no sentence as `L'homme` does."""
+_DATE: Final = re.compile(r"\.[^\S\n]+\d{1,2}\.[^\S\n]*+(.?)")
+"""The second number of a date, `2011. 5. 3.` or `3. 5. 2011`, and the character behind it."""
+_NUMBER: Final = re.compile(r"\d|[IVXLC]{2,}\b|[A-Z]\.")
+"""A number of what an abbreviation counts: `art. 5`, `vol. II`, `art. L. 121-1`."""
 _LONGEST_WORD: Final = 40
 _LONGEST_TITLE: Final = 30
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
@@ -87,23 +92,30 @@ def _is_inside(text: str, match: re.Match[str]) -> bool:
     return opened >= 0 and text.find("》", opened, end + _LONGEST_TITLE) >= end
 
 
+def _fold(word: str) -> str:
+    """Return a word as the lists have it: without its full stop, and an article (`L'art.`)."""
+    lower = word.lower().rstrip(".")
+    return lower[max(lower.rfind("'"), lower.rfind("’")) + 1 :]
+
+
 class Regex(SentenceSplitter):
     """Splits after a mark that ends a sentence, and at every empty line.
 
     A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an
-    initial, an item number or (German, Turkish, Hungarian) an ordinal. Question and exclamation
-    marks do so before a lower-case letter, unless a quotation ends with them. Emoticons, rows of
-    stars, and several marks without a blank behind them end a sentence before a capital. Closing
-    quotes and brackets belong to the mark before them. Marks that are also used in numbers and
-    names need a space behind them; those of Chinese, Japanese, Hindi, Urdu, Amharic, Burmese, Khmer
-    and others do not. `_language_rules.py` has the abbreviations of 30 languages. Thai and Lao are
-    split into phrases. The time is linear in the length of the text.
+    initial, an item number or a number of a date, nor (German, Turkish, Hungarian, Croatian and
+    others) an ordinal. Question and exclamation marks do so before a lower-case letter, unless a
+    quotation ends with them. Emoticons, rows of stars, and several marks without a blank behind
+    them end a sentence before a capital. Closing quotes and brackets belong to the mark before
+    them. Marks that are also used in numbers and names need a space behind them; those of Chinese,
+    Japanese, Hindi, Urdu, Amharic, Burmese, Khmer and others do not. `_language_rules.py` has the
+    abbreviations of 30 languages. Thai and Lao are split into phrases. The time is linear in the
+    length of the text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
 
     @config_class
     class Options:
@@ -134,7 +146,7 @@ class Regex(SentenceSplitter):
                 continue  # white space behind the last sentence
             while start < last and text[start].isspace():
                 start += 1
-            if start < last and self._ends(text, match, start, rules):
+            if start < last and self._ends(text, match, starts[-1], start, rules):
                 starts.append(start)
 
         return starts
@@ -142,8 +154,10 @@ class Regex(SentenceSplitter):
     def splits_phrases(self, language: str) -> bool:
         return base_language(language) in _WITHOUT_MARKS
 
-    def _ends(self, text: str, match: re.Match[str], start: int, rules: LanguageRules) -> bool:
-        """Return whether marks at `match` end a sentence; the text continues at `start`."""
+    def _ends(
+        self, text: str, match: re.Match[str], begin: int, start: int, rules: LanguageRules
+    ) -> bool:
+        """Return whether `match` ends the sentence from `begin`; the text continues at `start`."""
         if match["sign"] is not None:
             return text[start].isupper()
         if text[match.end() - 1] in "」』" and text.startswith(("と", "って"), match.end()):
@@ -166,11 +180,14 @@ class Regex(SentenceSplitter):
             if not (self.options.informal and match.group() == "." and is_long):
                 return False
 
-        single = mark == "." and not match["more"]
-        return not single or self._full_stop_ends(text, match.start(), word, rules)
+        if mark != "." or match["more"]:
+            return True
+        return self._full_stop_ends(text, begin, match.start(), word, rules)
 
-    def _full_stop_ends(self, text: str, mark: int, following: str, rules: LanguageRules) -> bool:
-        before = text[max(0, mark - _LONGEST_WORD) : mark]
+    def _full_stop_ends(
+        self, text: str, begin: int, mark: int, following: str, rules: LanguageRules
+    ) -> bool:
+        before = text[max(begin, mark - _LONGEST_WORD) : mark]
         words = before.split()
         if not words or before[-1].isspace():
             return True
@@ -179,16 +196,20 @@ class Regex(SentenceSplitter):
         opens = following.lower() in rules.openers
 
         if word.isdecimal():
-            if previous.lower().rstrip(".") in rules.numeric:
+            if _fold(previous) in rules.numeric:
                 return True  # Abb. 3.
             item = not previous or before[: -len(words[-1])].rstrip(" \t").endswith("\n")
             if item and len(word) <= 3:
                 return False
-            return opens or not (rules.ordinals and len(word) <= 2)
+            date = _DATE.match(text, mark)
+            if date and not date[1].isupper():
+                return False
+            ordinal = rules.ordinals or (previous[-1:] == "." and previous[:-1].isdecimal())
+            return opens or not (ordinal and len(word) <= 2)
         if rules.ordinals and _ROMAN.fullmatch(word):
             return opens
 
-        lower = word.lower()
+        lower = _fold(word)
         if len(word) == 1:
             if previous.endswith(("°", "º")):
                 return True
@@ -200,10 +221,9 @@ class Regex(SentenceSplitter):
             return False
         if "." in lower and all(part in rules.never for part in lower.split(".")):
             return False  # names of letters
-        if lower[max(lower.rfind("'"), lower.rfind("’")) + 1 :] in rules.never:
-            return False  # l'avv.
-        if lower in rules.numeric and following[0].isdecimal():
+        if lower in rules.numeric and _NUMBER.match(following):
             return False
-        if lower in rules.maybe or _INITIAL.match(word):
-            return opens and (lower in rules.maybe or len(word) > 1)
+        known = lower in rules.maybe or word in rules.maybe
+        if known or _INITIAL.match(word):
+            return opens and (known or len(word) > 1)
         return True

@@ -30,6 +30,9 @@ CASES = {
         "I don't. |You'll find it at No. 5 of Mt. Etna.",
         "It is no country....|It is a town..|So what...what? |See 3.5 and Node.Js.",
         "(We left early. ) |They stayed. |(It rained. ) and it poured.",
+        "Under Fed. R. Civ. P. 12(b)(6), it fails. |See 42 U.S.C. § 1983. |They were well fed. |Mary left.",
+        "It is 281 F. Supp. 2d 844 (N.D. Cal. 2002). |See U.S. Const. art. III, § 2. |It is 347 U.S. 483. |We agree.",
+        "1. The tenant pays. |2. The landlord repairs. |Labs showed Hct. 33.1 in 1999. |5 people came.",
     ],
     "de": [
         "Herr Dr. Müller kam z.B. am Montag. |Er blieb lange.",
@@ -40,6 +43,7 @@ CASES = {
         "Der 2. Weltkrieg begann 1939. |Er endete 1945.",
         "Sie ist jetzt 20. |Das Haus ist alt.",
         "Papst Johannes Paul II. reiste. |Auch Karl V. reiste.",
+        "Vgl. Rn. 5 vom 3. 5. 2011. |Die Klage war begründet.",
     ],
     "fr": [
         "M. Dupont a vu Mme Durand. |Ils ont parlé.",
@@ -48,6 +52,7 @@ CASES = {
         "J.-P. Sartre écrivit cela. |On le lut.",
         "Né en 52 av. J.-C. à Rome. |Mort ailleurs.",
         "Il fait moins de 2° C. |De nombreux savants le disent.",
+        "L'art. 5 renvoie à l’art. L. 121-1. |Il aime l'art. |Paris aussi.",
     ],
     "es": [
         "El Sr. García vio a la Dra. López. |Hablaron mucho.",
@@ -69,6 +74,7 @@ CASES = {
     "ja": [
         "「やめて。」と彼女は言った。|誰も聞かなかった。",
         "『行こう！』って言ったのに。|今日暑いね！|半袖でいい。",
+        "2011. 5. 3. に施行された。|以上。",
     ],
     "hy": [
         "Բոլոր արկղերը դատարկ են: |Գնացե՛ք: |Ժամը 12:30 է: |Ասաց` այսպես: ոչ ոք։ |Վերջ։",
@@ -91,15 +97,25 @@ CASES = {
         "Papa VI. Paul konuştu. |2. Ramses hata yaptı. |Atina M.Ö. 5. yüzyılda büyüdü.",
         "Bunu yapan sen. |O al. |Dr. Yılmaz geldi.",
     ],
-    "hu": ["II. Rákóczi Ferenc hazament. |Dr. Kovács dec. 6. napján is dolgozott. |Vége."],
-    "pl": ["Kaplica św. Stanisława stoi. |Mieszka tam ks. Roguski. |Ma 20 lat."],
+    "hu": [
+        "II. Rákóczi Ferenc hazament. |Dr. Kovács dec. 6. napján is dolgozott. |Vége.",
+        "Az 1992. 12. 31. előtti 3. § (2) bekezdése él. |Más nincs.",
+    ],
+    "pl": [
+        "Kaplica św. Stanisława stoi. |Mieszka tam ks. Roguski. |Ma 20 lat.",
+        "Na podst. art. 415 k.c. oddalono. |Skargę też.",
+    ],
     "ml": ["ഇത് ഡോ. കെ. പി. മോഹനൻ. |ഞാൻ പോയി."],
     "kk": ["Оның не керегі бар? — деді. |Ол кетті! |Кел."],
     "it": [
         "Sono l'Ing. Verdi e questo è l’Avv. Rossi, ad es. Carlo. |Ciao.",
         "Il sig. Brusio e la dott.ssa Verdi parlano. |Nacque nel 63 a.C. |Roma era grande.",
+        "Ai sensi dell'art. 5. |Cass. Sez. Un. 12/2010 concorda.",
     ],
-    "pt": ["O Sr. Silva e a Dra. Souza falaram. |Morreu no séc. 2. |Ninguém viu."],
+    "pt": [
+        "O Sr. Silva e a Dra. Souza falaram. |Morreu no séc. 2. |Ninguém viu.",
+        "Conforme o art. 5, inc. II, da lei. |O Rel. Min. Mendes decidiu.",
+    ],
     "nl": ["Dhr. de Vries kwam, bijv. gisteren. |Hij bleef."],
     "sv": ["Det är hon. |Vi ses kl. 5 med bl.a. Anna. |Hej!"],
     "km": ["គាត់ខឹងយើង ។ |គាត់ទៅផ្ទះ។ |ចប់។"],
@@ -110,6 +126,21 @@ CASES = {
         "ذهب الولد إلى المدرسة. |ثم عاد إلى البيت.",
         "يا له من يوم! |الحمد لله.",
         "قال: «تعال هنا.» |ثم ذهب.",
+    ],
+    "ko": [
+        "이 법은 2011. 5. 3. 공포되었다. |2012. 1. 시행된다.",
+    ],
+    "hr": [
+        "Sud je 3. 5. 2011. godine prema čl. 5. Zakona odlučio. |Tužba je odbijena.",
+    ],
+    "sr": [
+        "Уговор важи од 1. 1. 2005. године. |Суд је одлучио.",
+    ],
+    "sl": [
+        "Sodišče je 3. 5. 2011 odločilo. |Konec.",
+    ],
+    "fi": [
+        "Laki tuli voimaan 3. 5. 2011 koko maassa. |Muuta ei ole.",
     ],
 }
 
