@@ -17,6 +17,9 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 _FRAGMENTS_MINIMUM: Final = 3
 """Smallest number of lines that begin in mid-sentence for which a page is rejected."""
+_WHOLE: Final = 0.6
+"""Smallest share of the words of its sentences that a page keeps, 0 to 1."""
+_NUMBER: Final = re.compile(r"\d+")
 _NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
 _QUOTES: Final = ('"', "'", "”", "’")
 """Quotes that end a line of printed prose; the paper has only the first one."""
@@ -34,6 +37,13 @@ def _has_capitals(text: str) -> bool:
     """Return whether sentences of a text start with a capital."""
     starts = [match[1] for match in _NEXT_START.finditer(text)]
     return 2 * sum(map(str.isupper, starts)) >= len(starts)
+
+
+def _have_prefix(lines: list[str]) -> bool:
+    """Return whether all lines begin alike, up to numbers: `> `, `12 ` or `[00:41] `."""
+    starts = {_NUMBER.sub("0", "".join(line.split(None, 1)[:1])) for line in lines}
+    start = starts.pop() if len(starts) == 1 else "x"
+    return "0" in start or not any(map(str.isalpha, start))
 
 
 class _PageRejected(Exception):
@@ -55,7 +65,7 @@ class C4Quality(Filter):
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     reasons: ClassVar[tuple[str, ...]] = (
         "lorem_ipsum",
         "curly_bracket",
@@ -108,8 +118,8 @@ class C4Quality(Filter):
         """
         removed: Counter[str] = Counter()
         kept: list[str] = []
-        fragments = 0
-        cuts_sentence = False
+        fragments = kept_words = lost = run = 0
+        first = int(_have_prefix(statistics.nonempty_lines))
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
 
@@ -120,9 +130,10 @@ class C4Quality(Filter):
                     if line
                     else ""
                 )
+                words = len(line.split())
                 if rule:
                     removed[rule] += sum(map(len, group)) + len(group)
-                    cuts_sentence = rule == "terminal_punctuation"
+                    run = run + words if rule == "terminal_punctuation" else 0
                     continue
 
                 stripped = [each.strip() for each in group]
@@ -130,18 +141,21 @@ class C4Quality(Filter):
                 kept += edited
                 removed["citation"] += sum(map(len, stripped)) - sum(map(len, edited))
                 removed["blank"] += sum(map(len, group)) - sum(map(len, stripped))
-                fragments += len(group) if cuts_sentence and line[:1].islower() else 0
-                cuts_sentence = False
+                kept_words += words
+                if run and "".join(line.split(None, first + 1)[first : first + 1])[:1].islower():
+                    fragments += len(group)
+                    lost += run
+                run = run if not words else 0
         except _PageRejected as rejected:
             return Verdict(str(rejected))
 
         # reject a page of which the rules would leave only fragments of sentences
-        filled = sum(map(bool, kept))
-        is_cut = fragments >= _FRAGMENTS_MINIMUM and 2 * fragments > filled
+        share = kept_words / max(1, kept_words + lost)
+        is_cut = fragments >= _FRAGMENTS_MINIMUM and share < _WHOLE
         if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
             return Verdict(
                 "fragments",
-                f"{fragments} of {filled} lines that would be kept begin in mid-sentence",
+                f"{share:.0%} of the words of the sentences would be kept, expected {_WHOLE:.0%}",
             )
 
         # count the sentences, up to the required number

@@ -19,6 +19,24 @@ CASES = {
 }
 
 
+WRAPPED = [
+    f"The keeper of tower {word} told\neverybody at the long counter that\nthe lamp went out. Nobody of them"
+    f"\nknew {word} before\nthe storm of that year.".split("\n")
+    for word in ("one", "two", "three", "four", "five", "six")
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{line}\n", "{n:3}  {line}", "LIGHT-{n:05} {line}", "[00:{n}] {line}", "| {line}", "# {line}"],
+)
+def test_shreds_of_wrapped_sentences_are_rejected(form):
+    """Whatever stands before each line, and with empty lines between."""
+    lines = [line for lines in WRAPPED for line in lines]
+    text = "\n".join(form.format(n=n, line=line) for n, line in enumerate(lines, 10))
+    assert judge_text(C4Quality(C4Quality.Options(sentences=1)), text).reason == "fragments"
+
+
 class TestC4Quality:
     WANTED: ClassVar = "This is a line that is kept as it is."
 
