@@ -97,7 +97,7 @@ ROWS = {
     "no-last-newline.jsonl": (lines(*BOTH).removesuffix("\n"), BOTH),
     "nfd.jsonl": (lines(HELLO, NFD), BOTH),
     "controls.jsonl": (lines("Hel\x00lo\x07 there.", CAFE), BOTH),
-    "form-feed.jsonl": (lines("Hello\x0c there.", CAFE), BOTH),
+    "form-feed.jsonl": (lines("Hello\x0c there.", CAFE), ["Hello\n there.", CAFE]),
     "line-separator.jsonl": (lines("one\u2028two", "three\x85four"), ["one\ntwo", "three\nfour"]),
     "invisible.jsonl": (lines("Hel\xadlo\ufeff there.", "ca\u2060f\u00e9 no\u200bir"), BOTH),
     "crlf-inside.jsonl": (lines("one\r\ntwo", "three\rfour"), ["one\ntwo", "three\nfour"]),
@@ -203,7 +203,11 @@ TEXTS = {
     "no-last-newline.txt": (f"{HELLO}\n{CAFE}", f"{HELLO}\n{CAFE}", BOTH),
     "nfd.txt": (f"{HELLO}\n{NFD}\n", f"{HELLO}\n{CAFE}", BOTH),
     "controls.txt": (f"Hel\x00lo\x07 there.\n{CAFE}\n", f"{HELLO}\n{CAFE}", BOTH),
-    "form-feed.txt": (f"Hello\x0c there.\n{CAFE}\n", f"{HELLO}\n{CAFE}", BOTH),
+    "form-feed.txt": (
+        f"Hello\x0c there.\n{CAFE}\n",
+        f"Hello\n there.\n{CAFE}",
+        ["Hello\n there.", CAFE],
+    ),
     "line-separator.txt": (
         "one\u2028two\nthree\x85four\n",
         "one\ntwo\nthree\nfour",
