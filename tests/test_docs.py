@@ -135,7 +135,7 @@ def check_options(help_text, words):
 def files_of_new():
     """Return a folder `mine` as the README makes it."""
     folder = Path(tempfile.mkdtemp()) / "mine"
-    new([str(folder), f"input={ROOT / 'docs'}", "language=en", "model=bert"])
+    new([str(folder), f"input={ROOT / 'docs' / 'decisions'}", "language=en", "model=bert"])
     return folder
 
 
