@@ -222,6 +222,5 @@ def test_operations_are_those_of_both_stacks():
     ],
 )
 def test_contradictions_are_named(changes, message):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=message):
         small_config("replaced_tokens", **changes)
-    assert message in str(caught.value)

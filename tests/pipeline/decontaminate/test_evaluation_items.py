@@ -116,7 +116,11 @@ def test_layouts(tmp_path, name, content, expected):
             lines({"good": "one", "bad": ""}, {"good": "two"}),
             "got the fields good in line 2",
         ),
-        ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is not valid JSON"),
+        (
+            "a.json",
+            json.dumps({"data": [1]}, indent=1),
+            "expected text .* one JSON object over several lines",
+        ),
         (
             "a.jsonl",
             lines({"text": "one"}, "{broken"),
@@ -127,7 +131,7 @@ def test_layouts(tmp_path, name, content, expected):
             lines({"text": "one"}, [1]),
             "line 2: expected an item, but it is valid JSON, but not an object",
         ),
-        ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but bad utf8"),
+        ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but it is not UTF-8"),
     ],
 )
 def test_an_unknown_layout_is_refused(tmp_path, name, content, message):

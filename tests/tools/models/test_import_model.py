@@ -375,7 +375,9 @@ def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
     assert export_model([str(tmp_path), str(tmp_path / "out")]) == 64
     assert "no model type of transformers computes what this model does" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    assert export_model([str(tmp_path), str(tmp_path)]) == 64
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").touch()
+    assert export_model([str(tmp_path), str(tmp_path / "full")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
 
 

@@ -14,10 +14,7 @@ EVERY_PART = [
         "clozeline.train.logs.data_health.LoadingHealth.observe_step",
         "clozeline.train.logs.spikes.Spikes.detect",
     ),
-    *(
-        "torch.utils.tensorboard.writer.FileWriter.add_summary",
-        "torch.utils.tensorboard.SummaryWriter.close",
-    ),
+    "clozeline.train.logs.trackers.TensorBoard.log",
     *("clozeline.train.logs.display.Display._show", "clozeline.train.logs.display.Display.heldout"),
     *("clozeline.train.logs.recorder.write_report", "clozeline.train.logs.recorder.closing_lines"),
 ]
