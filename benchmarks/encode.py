@@ -42,7 +42,7 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS
 SMALLEST = "--megabytes .05 --size 600 --rounds 1"
 BATCH = 256
 LLAMA3 = "tokenizer_json: byte_bpe, Llama 3's words"
-TARGET = 0.8
+TARGET = 0.5
 TARGETS = {"byte_bpe": 1.0, "tokenizer_json: byte_bpe": 1.0, LLAMA3: 0.95}
 EXPORTED = ("byte_bpe", "wordpiece", "unigram", "sentencepiece_bpe")
 LLAMA3_WORDS = (
