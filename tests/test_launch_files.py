@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.configuration.config import load_config
+from clozeline.run_status import read_status
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.journal import read_status
 from tests import one_node_slurm
 from tests.distributed import ROOT
 from tests.launchers import noted, stand_in

@@ -1,13 +1,15 @@
 """Show a run on a terminal: progress and time left, then a table of kept and dropped data."""
 
+import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,9 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
-from clozeline.errors import plural
+from clozeline.errors import message_text, plural
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.stages import StageSummary
+from clozeline.pipeline.execution.stages import Stage, StageSummary
+from clozeline.pipeline.execution.unit_record import Counts, UnitRecord, add_counts
+from clozeline.repair import explain
+from clozeline.reporting import Reporting
+from clozeline.run_status import StatusFile
 from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
 
 _SECONDS_PER_MINUTE: Final = 60.0
@@ -64,8 +70,42 @@ class Progress:
         self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
+        self._status: StatusFile | None = None
+        self._reports = Reporting("the run continues without it")
         self._detail = detail
         self._clock = clock
+
+    @contextmanager
+    def recorded(self, output: Path) -> Iterator[None]:
+        """Keep status.json in the output during the block, and write there how the block ended."""
+        with self._reports("status.json"):
+            self._status = StatusFile(output)
+        self._record("running")
+
+        try:
+            yield
+        except KeyboardInterrupt:
+            stop = "interrupted: the same command continues the run"
+            self._record("stopped", error=stop, estimated_end=None)
+            raise
+        except Exception as error:
+            code, message = explain(error)
+            failure = message or f"{type(error).__name__}: {error}"
+            failure = message_text(failure)
+            self._record("failed", error=failure, exit_code=code, estimated_end=None)
+            raise
+        self._record("done", estimated_end=None, exit_code=0)
+
+    def _record(self, state: str, **fields: object) -> None:
+        if self._status is not None:
+            with self._reports("status.json"):
+                self._status.write(state, **fields)
+
+    def record_pass(self, fields: Mapping[str, object]) -> None:
+        """Write what is known of the pass that runs into status.json, at most once a second."""
+        if self._status is not None:
+            with self._reports("status.json"):
+                self._status.renew(**fields)
 
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -139,22 +179,70 @@ def format_speed(done: int, total: int, seconds: float) -> str:
     return shown + (f"  {time_left((total - done) / rate)}" if done < total else "")
 
 
-def done_counter(
-    folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic
-) -> Callable[[], int]:
-    """Return a function that counts the existing records; the folder is listed once a second."""
-    total = len(names)
-    due = -float("inf")
+class RunningPass:
+    """The units of a pass that run now, counted from the records that they write.
 
-    def count() -> int:
-        nonlocal due
-        if names and clock() >= due:
+    Args:
+        stage: its equations say what a unit reads and drops.
+        folder: records of the pass.
+        names: names of the records that the units will write.
+        title: name of the pass.
+    """
+
+    def __init__(
+        self,
+        stage: Stage[Any, Any],
+        folder: Path,
+        names: Collection[str],
+        title: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stage = stage
+        self._folder = folder
+        self._waiting = set(names)
+        self._title = title
+        self._total = len(names)
+        self._clock = clock
+        self._started = clock()
+        self._due = -math.inf
+        self._counts: Counts = {}
+        self._bytes = 0
+
+    def count_done(self, *, now: bool = False) -> int:
+        """Return the number of units with a record.
+
+        The folder is listed once a second, or `now`.
+        """
+        if self._waiting and (now or self._clock() >= self._due):
             with suppress(FileNotFoundError):
-                names.difference_update(os.listdir(folder))  # noqa: PTH208 (names alone, many)
-            due = clock() + _INTERVAL_S
-        return total - len(names)
+                done = self._waiting.intersection(os.listdir(self._folder))  # noqa: PTH208 (many)
+                self._waiting -= done
+                for record in filter(None, (UnitRecord.read(self._folder / name) for name in done)):
+                    add_counts(self._counts, record.counts)
+                    self._bytes += sum(output["bytes"] for output in record.outputs.values())
+            self._due = self._clock() + _INTERVAL_S
+        return self._total - len(self._waiting)
 
-    return count
+    def describe(self) -> dict[str, object]:
+        """Return the fields of status.json: position, speed, share of what was dropped, end."""
+        left = len(self._waiting)
+        done = self._total - left
+        seconds = max(self._clock() - self._started, 1e-9)
+        row = StageRow.of(self._counts, self._stage.equations, "", "")
+        dropped: Counter[str] = Counter()
+        for unit, reasons in row.dropped:
+            dropped[unit] += sum(reasons.values())
+        totals = {unit: count for unit, count in row.totals.items() if count}
+        return {
+            "stage": self._stage.name,
+            "pass": self._title,
+            "units_done": done,
+            "units_left": left,
+            "read_per_second": {f"{unit}s": count / seconds for unit, count in totals.items()},
+            "written_bytes_per_second": self._bytes / seconds,
+            "dropped_shares": {f"{unit}s": dropped[unit] / totals[unit] for unit in totals},
+            "estimated_end": time.time() + left * seconds / done if done else None,
+        }
 
 
 def plan_lines(title: str, rows: Sequence[PlanRow], columns: int = LOG_COLUMNS) -> list[str]:

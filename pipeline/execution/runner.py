@@ -66,7 +66,8 @@ def run_recipe(
     if only is not None:
         names = names[: names.index(only) + 1]
 
-    with hold_output(recipe.output_folder, progress.waiting):
+    output = recipe.output_folder
+    with hold_output(output, progress.waiting), progress.recorded(output):
         known = KnownRecords()
         if reading.tasks and only in (None, PLAN_STAGE):
             run = StageRun(reading, known, verify=verify, force=force == reading.name)

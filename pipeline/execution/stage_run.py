@@ -20,7 +20,7 @@ from clozeline.errors import (
 from clozeline.files import publish, publish_json, publish_text, read_json, sweep
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.executors import Assignment, Executor
-from clozeline.pipeline.execution.progress import Progress, done_counter
+from clozeline.pipeline.execution.progress import Progress, RunningPass
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import (
     Pass,
@@ -354,15 +354,23 @@ class StageRun(Generic[StageCounts]):
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
             names = {path.name for path in paths.values()}
-            count_done = done_counter(self.stage.folder / RECORDS / work.name, names)
+            running = RunningPass(
+                self.stage, self.stage.folder / RECORDS / work.name, names, work.name
+            )
+
+            def tick(*, now: bool = False) -> None:
+                bar(running.count_done(now=now))
+                progress.record_pass(running.describe())
+
             run_units(
                 runner,
                 units,
                 self.stage.recipe.executor,
-                lambda: bar(count_done()),
+                tick,
                 progress.report,
                 input_bytes * len(units) // max(1, work.units),
             )
+            tick(now=True)
 
         records = list[UnitRecord]()
         for unit, path in paths.items():

@@ -4,8 +4,8 @@ import json
 import signal
 
 from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
+from clozeline.run_status import read_status
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
-from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import run_ranks
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from clozeline.train.logs.journal import read_status
+from clozeline.run_status import read_status
 from tests.distributed import Ranks
 from tests.train import faulty, runs
 from tests.train.aftermath import run_checked, whole_checkpoints

@@ -26,6 +26,7 @@ from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, print_vi
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
+from clozeline.run_status import read_status
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.published_scores import (
@@ -43,7 +44,6 @@ from clozeline.train.logs.curves import (
     results,
 )
 from clozeline.train.logs.display import heldout_title
-from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import records, step_records
 
 _IGNORED_KEYS: Final = ("output", "resume")

@@ -99,6 +99,9 @@ class Display:
         self._last = (0, 0.0)
         """Tokens and time of the last line."""
 
+        self.seconds_left: float | None = None
+        """Estimate at the last record; None before the second one of a start."""
+
         # the live bar, on a terminal
         self._bar: Progress | None = None
 
@@ -143,7 +146,8 @@ class Display:
             self._first = (step, now)
         elif step < self._steps:
             seconds = (now - first[1]) / (step - first[0])
-            left = time_left(seconds * (self._steps - step))
+            self.seconds_left = seconds * (self._steps - step)
+            left = time_left(self.seconds_left)
             if not self._measured and step - first[0] >= MEASURED_STEPS:
                 self._measured = True
                 duration = duration_text(seconds * self._steps)

@@ -6,29 +6,24 @@ continues.
 
 import json
 import math
-import os
-import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
-from clozeline.files import open_unlinked, process_start, read_json, replacing, still_runs
+from clozeline.files import open_unlinked
 from clozeline.reporting import Reporting
+from clozeline.run_status import StatusFile
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
 
-_STATUS_PAUSE_S: Final = 1.0
-"""Minimum seconds between two steps in status.json: replacing it costs as much as a record."""
 _BOARD: Final = "TensorBoard"
-_UNKNOWN: Final = "unknown"
 
 
 class Journal:
@@ -48,14 +43,7 @@ class Journal:
         """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()
         """Start of the monotonic clock, in seconds since 1970."""
-        self._beaten = -math.inf
-        """Time of the last heartbeat, on the monotonic clock."""
-        self._status: dict[str, object] = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "started": time.time(),
-            "start": process_start(os.getpid()),
-        }
+        self._status = StatusFile(directory)
 
     def now(self) -> float:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
@@ -156,24 +144,15 @@ class Journal:
 
     def status(self, state: str, **fields: object) -> None:
         """Replace status.json, for supervisors that need more than the launcher's exit code."""
-        if not self._writes or self._held is not None:
-            return
-        self._beaten = time.monotonic()
-        self._status |= {"state": state, "heartbeat": time.time(), **redact(_finite(fields))}
-        with (
-            self._reports("records in the run directory"),
-            replacing(self.directory / "status.json", durable=False) as temporary,
-        ):
-            temporary.write_text(
-                json.dumps(add_checksum(self._status), indent=1) + "\n", encoding="utf-8"
-            )
+        if self._writes and self._held is None:
+            with self._reports("records in the run directory"):
+                self._status.write(state, **_finite(fields))
 
     def progress(self, **fields: object) -> None:
         """Add fields to status.json, and renew it with its heartbeat, at most once a second."""
         if self._writes and self._held is None:
-            self._status |= redact(_finite(fields))
-            if time.monotonic() - self._beaten >= _STATUS_PAUSE_S:
-                self.status("running")
+            with self._reports("records in the run directory"):
+                self._status.renew(**_finite(fields))
 
     def fail(self, error: Exception) -> None:
         """Write why the run failed."""
@@ -225,77 +204,3 @@ def _finite(value: object) -> Any:
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """The content of status.json."""
-
-    state: str
-    """running, done, stopped or failed; unknown if status.json is damaged"""
-    ended: bool
-    """the process ran on this host and is gone: it was killed, or ended by the watchdog"""
-    step: int | None
-    checkpoint: str | None
-    """name of the newest checkpoint"""
-    process: str
-    """process id and host"""
-    silence: float = 0.0
-    """seconds since the last heartbeat"""
-    heldout: Mapping[str, Any] = field(default_factory=dict)
-    """results of the last evaluation, by held-out set"""
-    rollbacks: int = 0
-    """returns to an earlier checkpoint after a divergence"""
-
-    @property
-    def text(self) -> str:
-        """The status as text."""
-        if self.state == _UNKNOWN:
-            return "not known, status.json is damaged; a start writes it again"
-        state = self.state
-        if state == "running":
-            state = f"running, {self.process} wrote {self.silence:.0f} s ago"
-        if self.ended:
-            state = f"not running any more, {self.process} ended without saying so"
-        step = "before step 1" if self.step is None else f"step {self.step}"
-        rollbacks = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
-        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{rollbacks}"
-
-
-def read_status(run: Path) -> RunStatus | None:
-    """Return the status of a run directory; None if status.json is missing."""
-    path = run / "status.json"
-
-    try:
-        status = verify_checksum(read_json(path) or {}, path)
-    except ValueError:
-        status = {}
-
-    if not isinstance(status.get("state"), str):
-        return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
-    # any field may be damaged
-    step = status.get("step")
-    checkpoint = status.get("checkpoint")
-    heartbeat = status.get("heartbeat")
-    rollbacks = status.get("rollbacks")
-    heldout = status.get("heldout")
-    return RunStatus(
-        state=status["state"],
-        ended=status["state"] == "running" and _has_ended(status),
-        step=step if isinstance(step, int) else None,
-        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
-        process=f"process {status.get('pid')} on {status.get('host')}",
-        silence=time.time() - heartbeat if isinstance(heartbeat, int | float) else math.inf,
-        rollbacks=rollbacks if isinstance(rollbacks, int) else 0,
-        heldout=heldout if isinstance(heldout, Mapping) else {},
-    )
-
-
-def _has_ended(status: Mapping[str, Any]) -> bool:
-    """Return whether a process of this host no longer runs; False on other hosts."""
-    try:
-        return status["host"] == socket.gethostname() and not still_runs(
-            int(status["pid"]), float(status["start"])
-        )
-    except (KeyError, TypeError, ValueError):
-        return True

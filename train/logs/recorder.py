@@ -150,6 +150,8 @@ class Recorder:
             self._journal.step(record)
             self._display.step(record)
             figures = {key: record[key] for key in ("step", "samples", "loss")}
+            if (left := self._display.seconds_left) is not None:
+                figures["estimated_end"] = time.time() + left
             self._journal.progress(steps=self._engine.config.steps, **figures)
 
         self._share_spikes()

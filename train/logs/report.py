@@ -10,6 +10,7 @@ from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import collapsible, escape, grid, lead, page, section, table, tiles
+from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
@@ -23,7 +24,6 @@ from clozeline.train.logs.curves import (
 )
 from clozeline.train.logs.diagnosis import diagnose_run
 from clozeline.train.logs.display import describe_event, format_count, heldout_title
-from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import last_lines, read_lines, records
 
 _MAX_LISTED_EVENTS: Final = 200

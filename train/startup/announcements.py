@@ -8,6 +8,7 @@ from clozeline.command import Detail, wrap_log
 from clozeline.configuration.config import to_data
 from clozeline.configuration.redaction import redact_text
 from clozeline.native.library import missing_note
+from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
@@ -21,7 +22,7 @@ from clozeline.train.engine import Engine
 from clozeline.train.evaluate import unit_of
 from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
 from clozeline.train.logs.display import Display, describe_event
-from clozeline.train.logs.journal import Journal, read_status
+from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.export_plan import plan_of_run
 from clozeline.train.startup.run_directory import refuse_output

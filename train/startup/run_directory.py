@@ -16,6 +16,7 @@ from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import store_published
+from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
@@ -23,7 +24,7 @@ from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.logs.journal import Journal, read_status
+from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.startup.start_or_resume import StartingPoint
 

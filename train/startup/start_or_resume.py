@@ -16,13 +16,13 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import parameter_shapes
+from clozeline.run_status import RunStatus
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
-from clozeline.train.logs.journal import RunStatus
 from clozeline.train.startup.checks import decay_step
 
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}

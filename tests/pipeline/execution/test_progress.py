@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.progress import Progress, accounting_lines, done_counter
-from clozeline.pipeline.execution.stages import StageSummary
+from clozeline.pipeline.execution.progress import Progress, RunningPass, accounting_lines
+from clozeline.pipeline.execution.stages import Stage, StageSummary
 
 
 class Clock:
@@ -88,9 +88,10 @@ def test_verbose_has_a_line_for_each_change_and_quiet_none(detail, lines):
 
 def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
     clock = Clock()
-    count = done_counter(tmp_path / "records", {f"{unit:06d}.json" for unit in range(500)}, clock)
+    names = {f"{unit:06d}.json" for unit in range(500)}
+    running = RunningPass(Stage, tmp_path / "records", names, "main", clock)
 
-    assert count() == 0, "there is no folder before the first record"
+    assert running.count_done() == 0, "there is no folder before the first record"
 
     (tmp_path / "records").mkdir()
 
@@ -98,7 +99,7 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
         (tmp_path / "records" / f"{unit:06d}.json").touch()
         (tmp_path / "records" / f"score-{unit:06d}.json").touch()  # of another pass
         clock.now += 0.01
-        assert count() == (unit + 1) // 100 * 100
+        assert running.count_done() == (unit + 1) // 100 * 100
 
 
 def test_reasons_stand_group_by_group_the_most_frequent_first():

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
+from clozeline.run_status import read_status
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint, steps_in
-from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.matrices import mark_slow_but
 from tests.train import faulty

@@ -16,8 +16,9 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.files import process_start
+from clozeline.run_status import read_status
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs.journal import Journal, read_status
+from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import read_lines
 from tests.clozeline.test_files import set_clock
 from tests.sealed_lines import sealed

@@ -1,0 +1,89 @@
+"""`clozeline status` against what the run reported otherwise: its report, its message, its end."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from clozeline.pipeline.execution.recipe_command import run_stage
+from clozeline.run_status import read_status
+from clozeline.tools.start.status import main as show_status
+
+GOOD = "The river rose all night. Nobody slept in the village. Men carried sand to the bridge. "
+SHORT = "Too short"
+
+
+def words_of(folder, texts):
+    lines = [json.dumps({"text": f"{number} {text}"}) for number, text in enumerate(texts)]
+    (folder / "in.jsonl").write_text("\n".join([*lines, "{broken"]), encoding="utf-8")
+    filters = "clean.filters=[{name: gopher_quality, words: [10, 1000]}]"
+    return [f"input={folder}/in.jsonl", f"output={folder}/out", "clean.language=null", filters]
+
+
+def shown(folder, capsys):
+    code = show_status([str(folder / "out"), "json=true"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_finished_run_says_what_its_report_says(tmp_path, capsys):
+    words = words_of(tmp_path, [GOOD * 3] * 30 + [SHORT] * 10)
+
+    assert run_stage("clean", words) == 0
+
+    capsys.readouterr()
+    code, status = shown(tmp_path, capsys)
+    report = json.loads((tmp_path / "out/clean/report.json").read_text(encoding="utf-8"))
+    counts = report["counts"]
+    read = counts["documents_in"]
+    damaged = sum(counts["malformed"].values())
+
+    assert (code, status["state"], status["exit_code"], status["ended"]) == (0, "done", 0, False)
+    assert (status["stage"], status["units_left"]) == ("clean", 0)
+    assert (read, damaged) == (40, 1)
+    assert status["dropped_shares"]["documents"] == (read - counts["documents_out"]) / read == 0.25
+    assert status["dropped_shares"]["records"] == damaged / counts["records_in"]
+
+    assert show_status([str(tmp_path / "out")]) == 0
+
+    table = capsys.readouterr().out
+
+    assert "25.0%" in table
+    assert f"process {status['pid']} on" in table
+
+
+def test_a_run_that_fails_says_why(tmp_path, capsys):
+    code = run_stage("clean", words_of(tmp_path, [SHORT] * 5))
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    shown_code, status = shown(tmp_path, capsys)
+
+    assert code == status["exit_code"] == 69
+    assert (shown_code, status["state"], status["estimated_end"]) == (1, "failed", None)
+    assert message == f"error: {status['error']}"
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "ended"),
+    [(signal.SIGTERM, "stopped", False), (signal.SIGKILL, "running", True)],
+)
+def test_a_run_that_is_stopped_or_killed_is_not_running(tmp_path, capsys, number, state, ended):
+    words = words_of(tmp_path, [GOOD * 3] * 20_000)
+    command = [sys.executable, "-m", "clozeline", "clean", *words, "plan.unit_bytes=65536"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        while not (found := read_status(tmp_path / "out")) or not found.fields.get("units_done"):
+            assert run.poll() is None
+            time.sleep(0.05)
+        run.send_signal(number)
+
+    code, status = shown(tmp_path, capsys)
+
+    assert (status["state"], status["ended"], code) == (state, ended, int(ended))
+    assert status["pid"] == run.pid
+    assert status["units_left"]
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
+    assert show_status([str(tmp_path)]) == 64
+    assert "no status.json" in capsys.readouterr().err
