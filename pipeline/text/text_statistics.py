@@ -257,8 +257,8 @@ def _group_repeats(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     return kept, groups[kept]
 
 
-def read_stop_words(folder: Path) -> dict[str, list[str]]:
-    """Return the lists of stop words of a folder, by language code.
+def read_stop_words(folder: Path) -> dict[str, str]:
+    """Return the lists of stop words of a folder, in lower case, by language code.
 
     Raises:
         ConfigurationError: if the folder has no lists.
@@ -271,7 +271,7 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
             "no file"
         )
     try:
-        return {file.stem: file.read_text(encoding="utf-8").lower().split() for file in files}
+        return {file.stem: file.read_text(encoding="utf-8").lower() for file in files}
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{folder}: {error}") from error
 

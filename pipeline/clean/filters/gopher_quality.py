@@ -33,29 +33,15 @@ _SHORT: Final = 50
 _ELLIPSES: Final = re.compile(r"(?:\.\.\.|…)+")
 
 _STOP_WORDS: Final = {
-    "en": ["the", "be", "to", "of", "and", "that", "have", "with"],  # the paper's
-    "de": [
-        "der",
-        "die",
-        "und",
-        "in",
-        "den",
-        "von",
-        "zu",
-        "das",
-        "mit",
-        "sich",
-        "ist",
-        "nicht",
-        "ein",
-    ],
-    "fr": ["de", "la", "le", "et", "les", "des", "en", "un", "du", "une", "que", "est", "pour"],
-    "es": ["de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por"],
-    "it": ["di", "e", "il", "la", "che", "in", "a", "per", "un", "del", "è", "della", "non"],
-    "pt": ["de", "a", "o", "que", "e", "do", "da", "em", "um", "para", "com", "não", "uma"],
-    "nl": ["de", "en", "van", "ik", "te", "dat", "die", "in", "een", "hij", "het", "niet", "zijn"],
-    "pl": ["w", "i", "na", "z", "do", "się", "nie", "że", "to", "jest", "o", "od"],
-    "ru": ["и", "в", "не", "на", "что", "с", "по", "как", "это", "из", "к", "он"],
+    "en": "the be to of and that have with",  # the paper's
+    "de": "der die und in den von zu das mit sich ist nicht ein",
+    "fr": "de la le et les des en un du une que est pour",
+    "es": "de la que el en y a los se del las un por",
+    "it": "di e il la che in a per un del è della non",
+    "pt": "de a o que e do da em um para com não uma",
+    "nl": "de en van ik te dat die in een hij het niet zijn",
+    "pl": "w i na z do się nie że to jest o od",
+    "ru": "и в не на что с по как это из к он",
 }
 
 
@@ -117,13 +103,10 @@ class GopherQuality(ThresholdFilter):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        lists = (
-            _STOP_WORDS
-            if options.stop_words_from is None
-            else read_stop_words(options.stop_words_from)
-        )
+        folder = options.stop_words_from
+        lists = _STOP_WORDS if folder is None else read_stop_words(folder)
         self._stop_words = LanguageTable(
-            {language: frozenset(words) for language, words in lists.items()}
+            {language: frozenset(words.split()) for language, words in lists.items()}
         )
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:

@@ -5,6 +5,7 @@ Their packages are optional; the extra `words` installs all of them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import NoOptions
@@ -21,11 +22,21 @@ class Segmenter(ABC):
     """raised when the same text gives other words, also with another version of its package"""
     languages: ClassVar[tuple[str, ...]]
     """ISO 639 codes of the supported languages; empty: every language"""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """packages to import, the one of the segmenter first"""
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any) -> None:
-        """Import the package; raise ConfigurationError with the install command if missing."""
+        """Import the packages; raise ConfigurationError with the install command if missing."""
         self.options = options
+        try:
+            for package in self.packages:
+                import_module(package)
+        except ImportError as error:
+            raise ConfigurationError(
+                f"encode.words {self.packages[0]}: needs a package ({error}): pip install "
+                "'clozeline[words]'"
+            ) from error
 
     @abstractmethod
     def split(self, piece: str) -> Iterable[str]:
@@ -48,13 +59,6 @@ class Segmenter(ABC):
                     starts.append(first + start)
                     position = start + len(visible)
         return starts
-
-
-def missing_package_error(name: str, error: ImportError) -> ConfigurationError:
-    """Return the error of a segmenter whose package is missing."""
-    return ConfigurationError(
-        f"encode.words {name}: needs a package ({error}): pip install 'clozeline[words]'"
-    )
 
 
 def _iter_pieces(text: str) -> Iterator[tuple[int, str]]:

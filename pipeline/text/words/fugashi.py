@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, ClassVar
 
-from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, missing_package_error
+from clozeline.pipeline.text.words import Segmenter
 
 
 class Fugashi(Segmenter):
@@ -19,14 +18,7 @@ class Fugashi(Segmenter):
 
     VERSION: ClassVar[int] = 1
     languages: ClassVar[tuple[str, ...]] = ("ja",)
-
-    def __init__(self, options: NoOptions) -> None:
-        super().__init__(options)
-        try:
-            import fugashi  # noqa: F401
-            import unidic_lite  # noqa: F401 (the dictionary is opened with the first text)
-        except ImportError as error:
-            raise missing_package_error("fugashi", error) from error
+    packages: ClassVar[tuple[str, ...]] = ("fugashi", "unidic_lite")
 
     def split(self, piece: str) -> Iterable[str]:
         # MeCab ends a text at a zero byte

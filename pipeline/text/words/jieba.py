@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, ClassVar
 
-from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, missing_package_error
+from clozeline.pipeline.text.words import Segmenter
 
 
 class Jieba(Segmenter):
@@ -20,13 +19,7 @@ class Jieba(Segmenter):
 
     VERSION: ClassVar[int] = 1
     languages: ClassVar[tuple[str, ...]] = ("zh", "yue", "wuu")
-
-    def __init__(self, options: NoOptions) -> None:
-        super().__init__(options)
-        try:
-            import jieba  # noqa: F401 (the dictionary is read with the first text)
-        except ImportError as error:
-            raise missing_package_error("jieba", error) from error
+    packages: ClassVar[tuple[str, ...]] = ("jieba",)
 
     def split(self, piece: str) -> Iterable[str]:
         words: Iterable[str] = _tokenizer().cut(piece)

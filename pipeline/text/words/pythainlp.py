@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
-from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, missing_package_error
+from clozeline.pipeline.text.words import Segmenter
 
 
 class Pythainlp(Segmenter):
@@ -18,13 +17,7 @@ class Pythainlp(Segmenter):
 
     VERSION: ClassVar[int] = 1
     languages: ClassVar[tuple[str, ...]] = ("th",)
-
-    def __init__(self, options: NoOptions) -> None:
-        super().__init__(options)
-        try:
-            import pythainlp.tokenize  # noqa: F401
-        except ImportError as error:
-            raise missing_package_error("pythainlp", error) from error
+    packages: ClassVar[tuple[str, ...]] = ("pythainlp",)
 
     def split(self, piece: str) -> Iterable[str]:
         from pythainlp.tokenize import word_tokenize
