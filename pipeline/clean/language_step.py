@@ -1,6 +1,6 @@
 """The step of `clean` that identifies the language of a document, and decides whether it stays."""
 
-from clozeline.pipeline.clean.languages import MIXED_COLUMN, UNDECIDED, LanguageRule
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule
 from clozeline.pipeline.clean.languages._line_rule import KeptLines
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -25,19 +25,17 @@ class LanguageStep:
             return document
         if document.language != UNDECIDED:  # the record states its language
             if not self._rule.accepts(document.language):
-                self._reject(document, "language", document.language)
+                self._tally.reject(document, "language", document.language, "language")
                 return None
             return document
 
-        if self._rule.is_by_line:
-            kept = self._rule.keep_lines(document.text)
-            if kept is not None:
-                return self._keep_lines(document, kept)
+        if (kept := self._rule.keep_lines(document.text)) is not None:
+            return self._keep_lines(document, kept)
 
         language, score, reason, detail = self._rule.judge(document.text)
         document = document.replace(language=language, language_score=score)
         if reason:
-            self._reject(document, reason, detail)
+            self._tally.reject(document, reason, detail, "language")
             return None
         return document
 
@@ -46,22 +44,18 @@ class LanguageStep:
         document = document.replace(language=kept.language, language_score=kept.score)
         if len(kept.languages) > 1:
             self._tally.note("several_languages")
-            mixed = {MIXED_COLUMN: " ".join(kept.languages)}
+            mixed = {"line_languages": " ".join(kept.languages)}
             document = document.replace(extra={**document.extra, **mixed})
 
         if not kept.text:
-            self._reject(document, "language", kept.describe_dropped())
+            self._tally.reject(document, "language", kept.describe_dropped(), "language")
             return None
         if kept.lines_dropped:
-            self._tally.count_cut("language", document.characters - len(kept.text))
             self._tally.add(
                 {
+                    "cut": {"language": document.characters - len(kept.text)},
                     "lines_dropped": kept.lines_dropped,
                     "line_characters_dropped": kept.characters_dropped,
                 }
             )
         return document.replace(text=kept.text)
-
-    def _reject(self, document: Document, reason: str, detail: str) -> None:
-        self._tally.reject(document, reason, detail)
-        self._tally.count_cut("language", document.characters)

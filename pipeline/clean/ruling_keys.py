@@ -12,11 +12,8 @@ STEP_KEYS: Final[Mapping[str, str]] = {
     "too_long": "limits.text_chars",
     "empty": "input",
     "empty_side": "input",
-    **{reason: f"clean.{key}" for reason, key in EXTRACTION_KEYS.items()},
-    **{
-        reason: ", ".join(f"clean.{key}" for key in keys.split(", "))
-        for reason, keys in LANGUAGE_KEYS.items()
-    },
+    **EXTRACTION_KEYS,
+    **LANGUAGE_KEYS,
 }
 """The recipe key behind each reason that is not from a filter."""
 

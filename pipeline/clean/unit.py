@@ -241,15 +241,15 @@ class CleaningSteps:
             if verdict.note:
                 self._tally.note(verdict.note)
             if verdict.reason:
-                self._tally.reject(document, verdict.reason, verdict.detail)
-                self._tally.count_cut(name, document.characters)
+                self._tally.reject(document, verdict.reason, verdict.detail, name)
                 return None
 
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
-                self._tally.count_edit(name, verdict.removed)
-                self._tally.count_cut(name, len(document.text) - len(verdict.text))
+                removed = {f"{name}.{rule}": count for rule, count in verdict.removed.items()}
+                cut = len(document.text) - len(verdict.text)
+                self._tally.add({"edits": removed, "cut": {name: cut}})
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text, as_written=self._as_written)
 

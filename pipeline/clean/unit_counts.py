@@ -157,20 +157,14 @@ class UnitCounts:
         self.records_of_range += 1
         self.add({"records_in": 1, "documents_in": 1})
 
-    def count_edit(self, step: str, removed: Mapping[str, int]) -> None:
-        """Count the characters that each rule of a filter removed from a document."""
-        self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
-
-    def count_cut(self, step: str, characters: int) -> None:
-        """Count the characters that a step removed, by an edit or by rejecting the document."""
-        self.add({"cut": {step: characters}})
-
-    def reject(self, document: Document, reason: str, detail: str = "") -> None:
-        """Record a rejected document, with its text at that step."""
+    def reject(self, document: Document, reason: str, detail: str = "", step: str = "") -> None:
+        """Record a rejected document, with its text at that step, whose characters are cut."""
         self.rejections.append(
             Rejection.from_document(document, "clean", reason, detail, self.keep_text, self.seed)
         )
         self.add({"rejected": {reason: 1}})
+        if step:
+            self.add({"cut": {step: document.characters}})
 
     def count_kept(self, document: Document) -> None:
         self.add(

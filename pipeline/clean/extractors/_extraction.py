@@ -25,7 +25,7 @@ from clozeline.pipeline.text.superscripts import drop_references
 from clozeline.process import die_with, python_command, start_child
 
 EXTRACTION_KEYS: Final = dict.fromkeys(
-    ("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor"
+    ("timeout", "extractor_crash", "extractor_error", "extract_empty"), "clean.extractor"
 )
 """The configuration key behind each reason of an extraction."""
 _START_S: Final = 60.0

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.languages._line_rule import KeptLines, LineAnswer, keep_lines
+from clozeline.pipeline.clean.languages._line_rule import Answer, KeptLines, keep_lines
 from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.language_codes import LanguageTable, names_language
 
@@ -20,12 +20,10 @@ _SHORT_CHARACTERS: Final = 100
 _LONG_CHARACTERS: Final = 300
 """Characters at which the minimum score starts to rise, and at which it is `long_threshold`."""
 LANGUAGE_KEYS: Final = {
-    "language": "language.keep",
-    "language_score": "language.threshold, language.long_threshold",
+    "language": "clean.language.keep",
+    "language_score": "clean.language.threshold, clean.language.long_threshold",
 }
 """The configuration key behind each reason of a language rule."""
-MIXED_COLUMN: Final = "line_languages"
-"""Key of `extra` with the languages of a document whose lines are in several."""
 UNDECIDED: Final = "und"
 """Code for an undecided language: a text that is too short, has no letters, or fits two languages
 equally well."""
@@ -105,17 +103,19 @@ def has_enough_letters(letters: Counter[str]) -> bool:
 _SAMPLE_CHARACTERS: Final = 2000
 _SAMPLE_PIECES: Final = 8
 _LONGEST_CUT_WORD: Final = 40
+_CUT_AT_START: Final = re.compile(rf"(?<=\S)\S{{1,{_LONGEST_CUT_WORD - 1}}}(?=\s)")
+_CUT_AT_END: Final = re.compile(rf"(?<=\s)\S{{1,{_LONGEST_CUT_WORD - 1}}}\Z")
 
 
-def sample_text(text: str, characters: int = _SAMPLE_CHARACTERS) -> str:
-    """Return a text, or at most `characters` of it: evenly spaced pieces from start to end.
+def sample_text(text: str) -> str:
+    """Return a text, or at most 2,000 characters of it: evenly spaced pieces from start to end.
 
     A document may start with a menu, a license or a quotation in another language. Words cut by the
     edges of a piece are dropped, as far as blanks show where they end.
     """
-    if len(text) <= characters:
+    if len(text) <= _SAMPLE_CHARACTERS:
         return text
-    size = characters // _SAMPLE_PIECES - 1
+    size = _SAMPLE_CHARACTERS // _SAMPLE_PIECES - 1
     starts = [
         (len(text) - size) * number // (_SAMPLE_PIECES - 1) for number in range(_SAMPLE_PIECES)
     ]
@@ -124,19 +124,12 @@ def sample_text(text: str, characters: int = _SAMPLE_CHARACTERS) -> str:
 
 def _trim_to_words(text: str, start: int, end: int) -> str:
     """Return a part of a text without the words that its edges cut; long words stay cut."""
-    if start and not text[start - 1].isspace():
-        start += _cut_word(text[start : start + _LONGEST_CUT_WORD], 0)
-    if end < len(text) and not text[end].isspace():
-        end -= _cut_word(text[end - _LONGEST_CUT_WORD : end], -1)
+    if (cut := _CUT_AT_START.match(text, start)) is not None:
+        start = cut.end()
+    cut = _CUT_AT_END.search(text, end - _LONGEST_CUT_WORD, end)
+    if cut is not None and text[end : end + 1].strip():
+        end = cut.start()
     return text[start:end]
-
-
-def _cut_word(edge: str, side: int) -> int:
-    """Return the length of the first (0) or last (-1) word of an edge; 0 without a blank."""
-    if edge[side].isspace():
-        return 0
-    word = len(edge.split()[side])
-    return word if word < len(edge) else 0
 
 
 class LanguageIdentifier(ABC):
@@ -149,7 +142,7 @@ class LanguageIdentifier(ABC):
         """Return the codes of the known languages."""
 
     @abstractmethod
-    def identify(self, text: str) -> tuple[str, float]:
+    def identify(self, text: str) -> Answer:
         """Return one of `languages()` or `und` if undecided, and a score in [0, 1]."""
 
 
@@ -169,10 +162,11 @@ class LanguageRule:
     def __init__(self, component: LanguageComponent) -> None:
         self._identifier: LanguageIdentifier = component.build()
         self._options: LanguageOptions = component.options
-        self.is_by_line = self._options.by == "line"
+        keep = self._options.keep
         labels = {*self._identifier.languages(), UNDECIDED}
-        self._kept = {label for code in self._options.keep for label in find_labels(code, labels)}
-        self._accepted = LanguageTable(dict.fromkeys(self._options.keep))
+        self._kept = {label for code in keep for label in find_labels(code, labels)}
+        self._kept = self._kept if keep else labels
+        self._accepted = LanguageTable(dict.fromkeys(keep))
 
     def accepts(self, language: str) -> bool:
         """Return whether to keep documents in a stated language, with or without its region."""
@@ -181,33 +175,26 @@ class LanguageRule:
     def judge(self, text: str) -> tuple[str, float, str, str]:
         """Return language and score of a text, and reason and detail of a rejection or ""."""
         language, score = self._identifier.identify(text)
-        if not self._options.keep:
-            return language, score, "", ""
         if language not in self._kept:
             return language, score, "language", language
         least, key = self._options.minimum_score(language, len(text))
-
-        if score < least:
-            return (
-                language,
-                score,
-                "language_score",
-                f"{language} {score:.3f} < {least:.3f} by {key}",
-            )
-
+        if self._options.keep and score < least:
+            detail = f"{language} {score:.3f} < {least:.3f} by {key}"
+            return language, score, "language_score", detail
         return language, score, "", ""
 
     def keep_lines(self, text: str) -> KeptLines | None:
-        """Return the lines in wanted languages; None if no line is long or clear enough."""
-        return keep_lines(
-            text,
-            self._identify_line,
-            lambda language: not self._options.keep or language in self._kept,
-        )
+        """Return the lines in wanted languages; None if no line is long or clear enough.
 
-    def _identify_line(self, line: str) -> LineAnswer | None:
+        None also if whole documents are kept.
+        """
+        if self._options.by == "document":
+            return None
+        return keep_lines(text, self._identify_line, self._kept.__contains__)
+
+    def _identify_line(self, line: str) -> Answer | None:
         if len(line) < _FEWEST_LETTERS:
             return None
         language, score = self._identifier.identify(line)
         is_clear = score >= self._options.minimum_score(language, len(line))[0]
-        return LineAnswer(language, score) if is_clear and language != UNDECIDED else None
+        return (language, score) if is_clear and language != UNDECIDED else None

@@ -1,20 +1,16 @@
 """Keep the lines of a text that are in wanted languages, as OSCAR does (arXiv:2201.06642)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
 from clozeline.errors import plural
 
 _MIXED_SHARE: Final = 0.1
 """Least share of the characters of a text in a language that makes it one of its languages."""
 
-
-class LineAnswer(NamedTuple):
-    """The language of a line and its score."""
-
-    language: str
-    score: float
+Answer: TypeAlias = tuple[str, float]
+"""A language and its score."""
 
 
 class KeptLines(NamedTuple):
@@ -40,7 +36,7 @@ class KeptLines(NamedTuple):
 
 
 def keep_lines(
-    text: str, identify: Callable[[str], LineAnswer | None], is_wanted: Callable[[str], bool]
+    text: str, identify: Callable[[str], Answer | None], is_wanted: Callable[[str], bool]
 ) -> KeptLines | None:
     """Return the lines of a text whose language is wanted; None if no line has an answer.
 
@@ -49,53 +45,34 @@ def keep_lines(
     """
     lines = text.split("\n")
     answers = list(map(identify, lines))
-    languages = list(_fill(answers))
-    if not languages:
+    owner = next(filter(None, answers), None)
+    if owner is None:
         return None
 
     characters: Counter[str] = Counter()
     lines_dropped: Counter[str] = Counter()
-    characters_dropped: Counter[str] = Counter()
     kept = []
-    for line, language in zip(lines, languages, strict=True):
-        characters[language] += len(line) + 1
-        if is_wanted(language):
+    for line, answer in zip(lines, answers, strict=True):
+        owner = answer or owner
+        characters[owner[0]] += len(line) + 1
+        if is_wanted(owner[0]):
             kept.append(line)
         else:
-            lines_dropped[language] += 1
-            characters_dropped[language] += len(line) + 1
+            lines_dropped[owner[0]] += 1
 
-    remaining = characters - characters_dropped or characters
-    language = min(remaining, key=lambda each: (-remaining[each], each))
-    shared = [
-        each
-        for each, count in sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-        if count >= _MIXED_SHARE * characters.total()
+    ranked = sorted(characters, key=lambda each: (-characters[each], each))
+    language = next(filter(is_wanted, ranked), ranked[0])
+    judged = [
+        (len(line), answer[1])
+        for line, answer in zip(lines, answers, strict=True)
+        if answer and answer[0] == language
     ]
+    least = _MIXED_SHARE * characters.total()
     return KeptLines(
         "\n".join(kept).strip("\n") if lines_dropped else text,
         language,
-        _mean_score(lines, answers, language),
-        tuple(shared),
+        sum(size * score for size, score in judged) / sum(size for size, _ in judged),
+        tuple(each for each in ranked if characters[each] >= least),
         lines_dropped,
-        characters_dropped,
+        Counter({each: characters[each] for each in lines_dropped}),
     )
-
-
-def _fill(answers: Sequence[LineAnswer | None]) -> Iterator[str]:
-    """Yield a language for each line; nothing if no line has an answer."""
-    language = next((answer.language for answer in answers if answer), None)
-    if language is None:
-        return
-    for answer in answers:
-        language = language if answer is None else answer.language
-        yield language
-
-
-def _mean_score(lines: Sequence[str], answers: Sequence[LineAnswer | None], language: str) -> float:
-    judged = [
-        (len(line), answer.score)
-        for line, answer in zip(lines, answers, strict=True)
-        if answer and answer.language == language
-    ]
-    return sum(size * score for size, score in judged) / sum(size for size, _ in judged)

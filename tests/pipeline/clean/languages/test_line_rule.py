@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.languages._line_rule import LineAnswer, keep_lines
+from clozeline.pipeline.clean.languages._line_rule import keep_lines
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.clean.languages.test_fasttext import ENGLISH, FRENCH, GERMAN, MODEL
 
@@ -25,7 +25,7 @@ SHORT_LINES = "All human beings are\nborn free and equal\nin dignity and rights.
 def answer(line):
     """The language that a line starts with; none for short lines."""
     language = line[:2]
-    return LineAnswer(language, 0.9) if language in ("de", "en", "fr") else None
+    return (language, 0.9) if language in ("de", "en", "fr") else None
 
 
 @given(LINES, st.sets(st.sampled_from(["de", "en", "fr"])))
@@ -38,7 +38,7 @@ def test_each_line_follows_its_answer_or_the_nearest_before_it(lines, wanted):
     owners = []
     for number in range(len(lines)):
         others = [*lines[number::-1], *lines[number:]]
-        owners.append(next((answer(line).language for line in others if answer(line)), None))
+        owners.append(next((answer(line)[0] for line in others if answer(line)), None))
 
     if owners[0] is None:
         assert found is None
