@@ -92,21 +92,15 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
-        recipe = self.recipe
         return [
             CleanUnits(
-                planned=self.plan.units,
-                sources=self._source_steps,
-                corpus=recipe.corpus,
-                seed=recipe.seed,
-                limits=recipe.limits,
-                keep_text=self.config.keep_text,
-                fail_truncated=recipe.on_error.truncated == "fail",
+                recipe=self.recipe,
+                plan=self.plan,
                 units=len(self.plan.units),
-                names=self.plan.names,
+                sources=self._source_steps,
+                keep_text=self.config.keep_text,
                 contents=self._describe_inputs(),
                 options_of={label: self._options_of(label) for label in self._source_steps},
-                limit=recipe.limit,
                 exclusion=self._exclusion,
                 companions=self._companions,
             )
@@ -139,18 +133,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         """Return all options and versions that determine the documents of a source."""
         recipe = self.recipe
         steps = self._source_steps[label]
-        filters = [*steps.filters, *steps.pair_filters]
-        components = [steps.extractor, steps.language, *filters]
         return {
             "version": _CLEAN_VERSION + NORMALIZE_VERSION,
-            **describe_algorithms(component_types(components)),
-            "extractor": steps.extractor.as_dict(),
-            "language": None if steps.language is None else steps.language.as_dict(),
-            "filters": [each.as_dict() for each in steps.filters],
-            "pair_filters": [each.as_dict() for each in steps.pair_filters],
-            "normalize": steps.normalize,
-            "unwrap": steps.unwrap,
-            "line_rules": steps.line_rules,
+            **describe_algorithms(component_types(steps)),
+            **to_data(steps),
             "files": steps.data_files,
             "exclude": None if self._exclusion is None else self._exclusion.sha256,
             "corpus": recipe.corpus,
@@ -176,21 +162,14 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     @cached_property
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
-
+        unset = vars(SourceConfig())
         for label in sorted({planned.source_group for planned in self.plan.ranges}):
             source = self.config.sources.get(label, SourceConfig())
-            filters = self.config.filters if source.filters is None else source.filters
-            language = self.config.language if source.language == "same" else source.language
-            steps[label] = SourceSteps(
-                extractor=source.extractor or self.config.extractor,
-                language=language,
-                filters=filters,
-                pair_filters=source.filters or [],
-                normalize=source.normalize or self.config.normalize,
-                unwrap=self.config.unwrap if source.unwrap is None else source.unwrap,
-                line_rules=source.line_rules or self.config.line_rules,
-            )
-
+            chosen = {
+                key: getattr(self.config, key) if value == unset[key] else value
+                for key, value in vars(source).items()
+            }
+            steps[label] = SourceSteps(**chosen, pair_filters=source.filters or [])
         return steps
 
     def row(self, counts: CleanCounts) -> StageRow:

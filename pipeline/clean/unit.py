@@ -1,7 +1,7 @@
 """The pass of `clean`: input ranges become documents and rejections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,7 @@ from clozeline.pipeline.execution.inputs import (
     range_name,
     require_unchanged,
 )
-from clozeline.pipeline.execution.plan import PlannedRange
+from clozeline.pipeline.execution.plan import Plan, PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import (
@@ -65,7 +65,7 @@ from clozeline.pipeline.ingest.readers import (
     SkippedRecord,
     detect_members,
 )
-from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.registries import (
     READERS,
     ExtractorComponent,
@@ -160,18 +160,13 @@ class CleaningSteps:
             if page.lenient:
                 self._tally.note("extract_fallback")
 
-        is_pair = document.target_text is not None
-        empty_reason = "empty_side" if is_pair else "empty"
-        if (text := self._normalize(document, document.text, empty_reason)) is None:
+        if (text := self._normalize(document, document.text)) is None:
             return None
         document = document.replace(text=text)
 
-        if is_pair:
-            if (
-                target := self._normalize(
-                    document, document.target_text or "", empty_reason, "other side: "
-                )
-            ) is None:
+        if document.target_text is not None:
+            target = self._normalize(document, document.target_text, "other side: ")
+            if target is None:
                 return None
             document = document.replace(
                 target_text=target,
@@ -204,9 +199,7 @@ class CleaningSteps:
                 else:
                     yield part._replace(locator_type=f"{item.locator_type}, chapter at {offset}")
 
-    def _normalize(
-        self, document: Document, raw: str, empty_reason: str, side: str = ""
-    ) -> str | None:
+    def _normalize(self, document: Document, raw: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
             self._tally.reject(
                 document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}"
@@ -225,7 +218,8 @@ class CleaningSteps:
             self._tally.add({"normalized": changes})
 
         if not text or text.isspace():
-            self._tally.reject(document if side else document.replace(text=text), empty_reason)
+            reason = "empty" if document.target_text is None else "empty_side"
+            self._tally.reject(document if side else document.replace(text=text), reason)
             return None
 
         return text
@@ -263,55 +257,50 @@ class CleanUnits(Pass[CleanCounts]):
     A unit is a range of a file, or several small files.
     """
 
-    planned: Sequence[Sequence[PlannedRange]]
-    sources: dict[str, SourceSteps]
-    corpus: str
-    seed: int
-    limits: InputLimits
-    keep_text: float
-    fail_truncated: bool
+    recipe: Recipe
+    plan: Plan
     units: int
-    names: Sequence[str]
-    """names of the units"""
+    sources: dict[str, SourceSteps]
+    keep_text: float
     contents: Mapping[str, str]
     """what determines the records of each input, by source"""
     options_of: Mapping[str, Mapping[str, Any]]
     """options that determine the output of a unit, by the label of its source"""
-    limit: int | None = None  # documents of all units together
-    exclusion: Exclusion | None = None
-    companions: Mapping[Path, FileState] = field(default_factory=dict)
+    exclusion: Exclusion | None
+    companions: Mapping[Path, FileState]
     """file states, at the start of the run, of the models and lists that the filters read"""
     name: str = "main"
 
     def unit_name(self, unit: int) -> str:
-        return self.names[unit]
+        return self.plan.names[unit]
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return self.options_of[self.planned[unit][0].source_group]
+        return self.options_of[self.plan.units[unit][0].source_group]
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         ranges = [
             f"{each.source} {each.start}-{each.end} {self.contents[each.source]}"
-            for each in self.planned[unit]
+            for each in self.plan.units[unit]
         ]
-        limit = {} if self.limit is None else {"limit": f"{self._count_documents(unit)}"}
+        documents = self._count_documents(unit)
+        limit = {} if documents is None else {"limit": str(documents)}
         return {"input": config_digest(ranges), **limit}
 
     def _count_documents(self, unit: int) -> int | None:
         """Return the number of documents of a unit in a preview; None for all."""
-        if self.limit is None:
+        if (limit := self.recipe.limit) is None:
             return None
-        return self.limit // self.units + (unit < self.limit % self.units)
+        return limit // self.units + (unit < limit % self.units)
 
     def run(self, unit: int, output: Output) -> CleanCounts:
-        name = self.names[unit]
-        tally = UnitCounts(self.seed, self.keep_text, self._count_documents(unit))
-        planned = self.planned[unit]
+        name = self.unit_name(unit)
+        tally = UnitCounts(self.recipe.seed, self.keep_text, self._count_documents(unit))
+        planned = self.plan.units[unit]
 
         with output.file(documents_name(name)) as temporary:
             require_unchanged(self.companions)
             steps = {
-                label: CleaningSteps(self.sources[label], self.limits.text_chars, tally)
+                label: CleaningSteps(self.sources[label], self.recipe.limits.text_chars, tally)
                 for label in dict.fromkeys(each.source_group for each in planned)
             }
             scratch = output.folder / TEMPORARY
@@ -329,25 +318,16 @@ class CleanUnits(Pass[CleanCounts]):
 
         # inputs of a preview (`limit`) are not hashed, because it need not read all of their bytes,
         # and neither are remote files, which have versions
-        for each in planned if self.limit is None else ():
+        for each in planned if self.recipe.limit is None else ():
             if isinstance(file := _find_input(each), Path):
                 output.inputs[range_name(each.source, each.start, each.end)] = range_hash(
                     file, each.start, each.end
                 )
 
         with output.file(rejects_name(name)) as temporary:
-            rejections = write_rejects(temporary, tally.rejections)
-        listed = sum(tally.counts["rejected"].values()) + sum(
-            tally.counts["malformed_listed"].values()
-        )
-        require_equal(
-            f"clean: unit {name}",
-            "rejected + malformed_listed",
-            listed,
-            "rejections written",
-            rejections,
-        )
-
+            written = write_rejects(temporary, tally.rejections)
+        expected = len(tally.rejections)
+        require_equal(f"clean: unit {name}", "rejections", expected, "rejections written", written)
         return tally.counts
 
     def _clean_range(
@@ -403,7 +383,7 @@ class CleanUnits(Pass[CleanCounts]):
         records = 0
 
         for number, (member, reader) in enumerate(
-            detect_members(path, planned.reader, self.limits, scratch, reader_name)
+            detect_members(path, planned.reader, self.recipe.limits, scratch, reader_name)
         ):
             tally.start_file(planned.source, ARCHIVE_REASONS, steps.reasons)
 
@@ -439,7 +419,7 @@ class CleanUnits(Pass[CleanCounts]):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
-        if self.fail_truncated and tally.events.get("truncated"):
+        if self.recipe.on_error.truncated == "fail" and tally.events.get("truncated"):
             raise StorageError(
                 f"{path}: the file is truncated; repair it, or keep its readable part with "
                 "on_error.truncated=accept"
@@ -451,7 +431,7 @@ class CleanUnits(Pass[CleanCounts]):
         """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **select_options(planned.reader, entry.options)}
-        reader: Reader = READERS.resolve(options).build(self.limits)
+        reader: Reader = READERS.resolve(options).build(self.recipe.limits)
         tally.start_file(planned.source, reader.reasons, steps.reasons)
         if path.stat().st_size == 0:
             tally.note("empty_file")
@@ -485,7 +465,7 @@ class CleanUnits(Pass[CleanCounts]):
         if (
             tally.records_of_range
             or tally.events.get(NO_RECORDS.reason)
-            or _is_empty(path, self.limits)
+            or _is_empty(path, self.recipe.limits)
         ):
             return
 
@@ -500,7 +480,9 @@ class CleanUnits(Pass[CleanCounts]):
     ) -> Document | None:
         """Return the document of a record, or None if the run excludes it."""
         document = Document(
-            uid=document_uid(self.corpus, planned.source, record.locator_type, record.locator),
+            uid=document_uid(
+                self.recipe.corpus, planned.source, record.locator_type, record.locator
+            ),
             text=record.text,
             target_text=record.target_text,
             source=planned.source,
