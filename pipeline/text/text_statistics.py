@@ -44,28 +44,24 @@ class _RepeatedNgrams(NamedTuple):
 
 
 class TextStatistics:
-    """Statistics of a text in stored form; tokens as in `word_tokens`, lengths in characters."""
+    """Statistics of a text in stored form; tokens as in `word_tokens`, lengths in characters.
+
+    With `as_written`, a line of a hard-wrapped paragraph is judged alone.
+    """
 
     def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
-        self._as_written = as_written
+        self.as_written = as_written
         self._repeats: dict[int, _RepeatedNgrams] = {}
-
-    @property
-    def judges_paragraphs(self) -> bool:
-        """Whether a hard-wrapped paragraph is judged as one line."""
-        return not self._as_written
 
     @cached_property
     def line_groups(self) -> list[list[str]]:
         """The groups of lines that are judged together.
 
         The lines of a hard-wrapped paragraph form a group, and each other line is a group.
-
-        With `as_written`, every line is a group.
         """
         lines = self.text.split("\n")
-        if self._as_written:
+        if self.as_written:
             return [[line] for line in lines]
         groups = group_lines(lines)
         return [[lines[number] for number in group] for group in groups]
@@ -246,7 +242,7 @@ class TextStatistics:
 
 def _count_duplicates(pieces: list[str]) -> Duplicates:
     distinct = set(pieces)
-    copied = sum(map(len, pieces)) - sum(map(len, distinct)) if len(distinct) < len(pieces) else 0
+    copied = sum(map(len, pieces)) - sum(map(len, distinct))
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
 
 

@@ -53,7 +53,7 @@ class Filter(ABC):
 
     VERSION: ClassVar[int]
     """raised when the verdict or the edited text of any document changes"""
-    reasons: ClassVar[tuple[str, ...]]
+    reasons: ClassVar[tuple[str, ...]] = ()
     """why it rejects documents; reports rely on these names"""
     has_further_reasons: ClassVar[bool] = False
     """true if a library gives reasons that are not known before"""
@@ -88,8 +88,12 @@ Measure: TypeAlias = tuple[str, float, float, float, str]
 class ThresholdFilter(Filter):
     """Base class of filters that compare measures of the text with thresholds.
 
-    The first rule that fails is the reason.
+    The first rule that fails is the reason. The reasons are those of `thresholds`, unless a class
+    names its own.
     """
+
+    def __init_subclass__(cls) -> None:
+        cls.reasons = vars(cls).get("reasons", tuple(cls.thresholds))
 
     @abstractmethod
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
@@ -125,18 +129,14 @@ def hash_data_files(options: Any) -> dict[str, str]:
     Raises:
         ConfigurationError: a file cannot be read.
     """
-    values = [
-        getattr(options, option.name)
-        for option in fields(options)
-        if option.metadata.get("data_file")
-    ]
-
-    lists = (value if isinstance(value, list) else [value] for value in values if value is not None)
-    paths = [Path(item) for items in lists for item in items]
+    paths: list[str | Path] = []
+    for option in fields(options):
+        value = getattr(options, option.name) if option.metadata.get("data_file") else None
+        paths += value if isinstance(value, list) else [] if value is None else [value]
 
     digests = {}
 
-    for path in paths:
+    for path in map(Path, paths):
         files = (
             sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         )

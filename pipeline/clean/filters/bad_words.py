@@ -34,7 +34,6 @@ class BadWords(ThresholdFilter):
 
     VERSION: ClassVar[int] = 1
     thresholds: ClassVar[Mapping[str, str]] = {"bad_words": "share"}
-    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

@@ -23,14 +23,18 @@ _NUMBER: Final = re.compile(r"\d+")
 _NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
 _QUOTES: Final = ('"', "'", "”", "’")
 """Quotes that end a line of printed prose; the paper has only the first one."""
-_POLICY_PHRASES: Final = (
-    "terms of use",
-    "privacy policy",
-    "cookie policy",
-    "uses cookies",
-    "use of cookies",
-    "use cookies",
-)
+_POLICY: Final = "policy"
+_PHRASES: Final = {
+    "lorem ipsum": "lorem_ipsum",
+    "javascript": "javascript",
+    "terms of use": _POLICY,
+    "privacy policy": _POLICY,
+    "cookie policy": _POLICY,
+    "uses cookies": _POLICY,
+    "use of cookies": _POLICY,
+    "use cookies": _POLICY,
+}
+"""The rule, named by its option, that each phrase breaks."""
 
 
 def _has_capitals(text: str) -> bool:
@@ -44,10 +48,6 @@ def _have_prefix(lines: list[str]) -> bool:
     starts = {_NUMBER.sub("0", "".join(line.split(None, 1)[:1])) for line in lines}
     start = starts.pop() if len(starts) == 1 else "x"
     return "0" in start or not any(map(str.isalpha, start))
-
-
-class _PageRejected(Exception):
-    """A line that rejects the entire page."""
 
 
 class C4Quality(Filter):
@@ -105,11 +105,9 @@ class C4Quality(Filter):
         self._options = options
         self._sentences = Regex(Regex.Options())
         self._marks = None if options.terminal_marks is None else tuple(options.terminal_marks)
-        self._phrases = [
-            *(["lorem ipsum"] if options.lorem_ipsum else []),
-            *(["javascript"] if options.javascript else []),
-            *(_POLICY_PHRASES if options.policy else []),
-        ]
+        self._phrases = {
+            phrase: rule for phrase, rule in _PHRASES.items() if getattr(options, rule)
+        }
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict on a page, with the edited text.
@@ -123,36 +121,31 @@ class C4Quality(Filter):
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
 
-        try:
-            for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
-                rule = (
-                    self._find_dropping_rule(line.strip(), phrases, document.language)
-                    if line
-                    else ""
-                )
-                words = len(line.split())
-                if rule:
-                    removed[rule] += sum(map(len, group)) + len(group)
-                    run = run + words if rule == "terminal_punctuation" else 0
-                    continue
+        for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
+            rule = self._find_rule(line.strip(), phrases, document.language) if line else ""
+            if rule in self.reasons:
+                return Verdict(rule)
+            words = len(line.split())
+            if rule:
+                removed[rule] += sum(map(len, group)) + len(group)
+                run = run + words if rule == "terminal_punctuation" else 0
+                continue
 
-                stripped = [each.strip() for each in group]
-                edited = [self._remove_citations(each) for each in stripped]
-                kept += edited
-                removed["citation"] += sum(map(len, stripped)) - sum(map(len, edited))
-                removed["blank"] += sum(map(len, group)) - sum(map(len, stripped))
-                kept_words += words
-                if run and "".join(line.split(None, first + 1)[first : first + 1])[:1].islower():
-                    fragments += len(group)
-                    lost += run
-                run = run if not words else 0
-        except _PageRejected as rejected:
-            return Verdict(str(rejected))
+            stripped = [each.strip() for each in group]
+            edited = [self._remove_citations(each) for each in stripped]
+            kept += edited
+            removed["citation"] += sum(map(len, stripped)) - sum(map(len, edited))
+            removed["blank"] += sum(map(len, group)) - sum(map(len, stripped))
+            kept_words += words
+            if run and "".join(line.split(None, first + 1)[first : first + 1])[:1].islower():
+                fragments += len(group)
+                lost += run
+            run = run if not words else 0
 
         # reject a page of which the rules would leave only fragments of sentences
         share = kept_words / max(1, kept_words + lost)
         is_cut = fragments >= _FRAGMENTS_MINIMUM and share < _WHOLE
-        if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
+        if is_cut and not statistics.as_written and _has_capitals(statistics.text):
             return Verdict(
                 "fragments",
                 f"{share:.0%} of the words of the sentences would be kept, expected {_WHOLE:.0%}",
@@ -186,8 +179,8 @@ class C4Quality(Filter):
     def _remove_citations(self, line: str) -> str:
         return _CITATION.sub("", line) if self._options.citations and "[" in line else line
 
-    def _find_dropping_rule(self, stripped: str, phrases: list[str], language: str) -> str:
-        """Return the rule that drops a line, "" if none does.
+    def _find_rule(self, stripped: str, phrases: list[str], language: str) -> str:
+        """Return the rule that drops a line, the reason that rejects its page, or "".
 
         `phrases` are the searched phrases that the page contains.
         """
@@ -209,11 +202,7 @@ class C4Quality(Filter):
             return "few_words"
 
         lowered = line.lower() if phrases else ""
-        phrase = next((phrase for phrase in phrases if phrase in lowered), "")
-        if phrase == "lorem ipsum":
-            raise _PageRejected("lorem_ipsum")
-        if phrase == "javascript":
-            return "javascript"
-        if options.curly_bracket and "{" in line:
-            raise _PageRejected("curly_bracket")
-        return "policy" if phrase else ""
+        rule = next((self._phrases[phrase] for phrase in phrases if phrase in lowered), "")
+        if rule in ("", _POLICY) and options.curly_bracket and "{" in line:
+            return "curly_bracket"
+        return rule

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.clean.filters import Filter, Verdict
 from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block, to_datatrove
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
@@ -21,7 +21,6 @@ class Datatrove(Filter):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ()
     has_further_reasons: ClassVar[bool] = True
 
     @config_class
@@ -52,19 +51,16 @@ class Datatrove(Filter):
         if document.text and not text:
             return Verdict(f"{self.label}.empty", "no text is left")
 
-        missing = object()
-        columns = {
+        changed = {
             name: value
             for name, value in judged.metadata.items()
-            if before.get(name, missing) != value
+            if name not in before or before[name] != value
         }
+        columns = to_portable_json(changed)
         if text == document.text:
-            return Verdict(columns=to_portable_json(columns)) if columns else KEEP
-        return Verdict(
-            text=text,
-            removed={"text": len(document.text) - len(text)},
-            columns=to_portable_json(columns),
-        )
+            return Verdict(columns=columns)
+        removed = {"text": len(document.text) - len(text)}
+        return Verdict(text=text, removed=removed, columns=columns)
 
 
 def _decide(step: Any, document: Any) -> tuple[bool, str]:

@@ -20,7 +20,6 @@ class Dehyphenate(Filter):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the joined text; no text is rejected."""

@@ -35,7 +35,6 @@ class FinewebQuality(ThresholdFilter):
         "char_dup_ratio": "char_duplicates_ratio",
         "list_ratio": "new_line_ratio",
     }
-    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

@@ -68,7 +68,6 @@ class GopherQuality(ThresholdFilter):
         "gopher_below_alpha_threshold": "tokens_with_letter",
         "gopher_enough_stop_words": "stop_words",
     }
-    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

@@ -32,7 +32,6 @@ class GopherRepetition(ThresholdFilter):
         **{f"top_{n}_gram": "top_ngrams" for n in (2, 3, 4)},
         **{f"duplicated_{n}_n_grams": "duplicate_ngrams" for n in range(5, 11)},
     }
-    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:
@@ -59,12 +58,11 @@ class GopherRepetition(ThresholdFilter):
         """maximum fraction of characters in n-grams that occurred before, 0 to 1, by n from 5 to
         10"""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, cheapest first."""
-        options = self._options
+        options = self.options
         size = max(1, len(statistics.text))
         if statistics.words < options.min_words:
             return

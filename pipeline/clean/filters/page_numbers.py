@@ -28,32 +28,32 @@ class PageNumbers(Filter):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text without page numbers; no text is rejected."""
         lines = statistics.text.split("\n")
         pages = _find_pages(lines)
-        inside = [page for page in pages if _is_inside_sentence(lines, page)]
+        inside = {page for page in pages if _is_inside_sentence(lines, page)}
         if not pages or 2 * len(inside) < len(pages):
             return KEEP
         # empty lines around a number would split the sentence
-        neighbors = (at for page in inside for at in (page - 1, page + 1))
-        around = [at for at in neighbors if 0 <= at < len(lines) and not lines[at]]
-        dropped = {*pages, *around}
-        text = "\n".join(line for at, line in enumerate(lines) if at not in dropped)
+        text = "\n".join(
+            line
+            for at, line in enumerate(lines)
+            if at not in pages and (line or inside.isdisjoint((at - 1, at + 1)))
+        )
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
         return Verdict(text=text, removed={"page_numbers": len(statistics.text) - len(text)})
 
 
-def _find_pages(lines: list[str]) -> list[int]:
+def _find_pages(lines: list[str]) -> set[int]:
     """Return the indices of lines with page numbers that count up by one or two, lines apart."""
     numbered = [(at, value) for at, line in enumerate(lines) if (value := _page_number(line))]
     pages = set[int]()
     for (at, value), (next_at, next_value) in pairwise(numbered):
         if 1 <= next_value - value <= 2 and next_at - at > _LEAST_LINES:
             pages |= {at, next_at}
-    return sorted(pages) if len(pages) >= _LEAST_PAGES else []
+    return pages if len(pages) >= _LEAST_PAGES else set()
 
 
 def _page_number(line: str) -> int:

@@ -95,7 +95,6 @@ class Pii(Filter):
     """
 
     VERSION: ClassVar[int] = 3
-    reasons: ClassVar[tuple[str, ...]] = ()
 
     @config_class
     class Options:
@@ -110,8 +109,7 @@ class Pii(Filter):
         phone: bool = False
         """replace phone numbers of 8 to 15 digits; also hits other grouped numbers"""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the edited text; no text is rejected."""
@@ -135,7 +133,7 @@ class Pii(Filter):
     def find_spans(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield label, start and end of the spans to replace, in order; none overlap."""
         spans: list[tuple[int, int, str]] = []
-        options = self._options
+        options = self.options
         if options.email and "@" in text:
             spans += [
                 (match.start(), end, "email")

@@ -24,7 +24,6 @@ class Quality(ThresholdFilter):
 
     VERSION: ClassVar[int] = 2
     thresholds: ClassVar[Mapping[str, str]] = {"low_quality": "threshold"}
-    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:
