@@ -1,8 +1,9 @@
 """Repetition rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -12,18 +13,21 @@ from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
+_QUOTED: Final = re.compile(r"^[^\S\n]*>.*\n?", re.MULTILINE)
+
 
 class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
     An n-gram that occurs once is not a repetition, and a row of equal marks, such as a ruler or a
-    blank to fill in, is one mark. datatrove counts both.
+    blank to fill in, is one mark. datatrove counts both. Lines that start with `>` are not judged:
+    mails quote what another text says.
 
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the
     same"
     """
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     thresholds: ClassVar[Mapping[str, str]] = {
         "dup_para_frac": "paragraphs",
         "dup_para_char_frac": "paragraph_chars",
@@ -63,6 +67,9 @@ class GopherRepetition(ThresholdFilter):
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, cheapest first."""
         options = self.options
+        if ">" in statistics.text and _QUOTED.search(statistics.text):
+            own = _QUOTED.sub("", statistics.text)
+            statistics = TextStatistics(own, as_written=statistics.as_written)
         size = max(1, len(statistics.text))
         if statistics.words < options.min_words:
             return

@@ -113,3 +113,15 @@ PAGE = " ".join(f"{word} {word[::-1]}." for word in dir(str)[33:70])
 )
 def test_short_texts_rulers_and_marks_alone_repeat_nothing(text):
     assert judge_text(GopherRepetition(GopherRepetition.Options()), text) == KEEP
+
+
+@pytest.mark.parametrize("mark", ["> ", ">", "  >> > "])
+def test_lines_that_a_mail_quotes_are_not_judged(mark):
+    step = GopherRepetition(GopherRepetition.Options())
+    sentence = "The captain told everybody at the counter how the lamp had been extinguished."
+    answer = " ".join(f"word{number}" for number in range(60))
+    quoted = f"{mark}{sentence}\n{mark}\n" * 9
+
+    assert judge_text(step, sentence * 9).reason
+    assert judge_text(step, f"{quoted}\n{answer}\n{quoted}") == KEEP
+    assert judge_text(step, f"{quoted}{(sentence + ' ') * 9}").reason
