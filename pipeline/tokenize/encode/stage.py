@@ -35,6 +35,7 @@ from clozeline.pipeline.tokenize.encode.sentence_notes import (
     explain_unsplit,
 )
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.registry import component_types
 from clozeline.terminal import size_text
@@ -260,8 +261,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     @cached_property
     def _objectives(self) -> dict[str, Any]:
-        """Return the objectives of the recipe by label."""
-        vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
+        """Return the objectives of the recipe by label; the tokenizer must exist."""
+        vocabulary = load_tokenizer(tokenizer_stage(self.recipe).folder / "tokenizer").vocabulary
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
         return {entry.set_label: entry.build(vocabulary) for entry in entries}
 

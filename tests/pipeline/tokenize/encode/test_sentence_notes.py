@@ -75,6 +75,12 @@ def test_nothing_is_said_where_no_objective_needs_sentences(tmp_path, capsys):
     assert not lines_said(capsys)
 
 
+def test_templates_are_filled_by_the_tokenizer_that_was_trained(tmp_path, capsys):
+    tasks = [{"source": "th", "template": "Answer: {source}"}]
+    run(tmp_path, [{"name": "text_to_text", "tasks": tasks}])
+    assert "needs a tokenizer" not in " ".join(capsys.readouterr())
+
+
 def test_a_splitter_into_phrases_is_named_as_such(tmp_path, capsys):
     wanted = [{"name": NEEDED[0], "max_length": 32}]
     texts = {"pt": TEXTS["pt"], "en": TEXTS["en"]}
