@@ -6,6 +6,7 @@ a second.
 
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -38,7 +39,7 @@ def _require_listener(address: str) -> None:
         raise StorageError(
             f"executor ray: nothing answers at {address} ({error.strerror or error}); start the "
             "cluster, or set executor.options.address=HOST:PORT to the address that `ray start "
-            "--head` printed"
+            "--head` printed, then run the same command again"
         ) from error
 
 
@@ -132,6 +133,15 @@ class Ray(Executor):
         while len(actors) < min(self._config.workers or capacity, assignment.tasks):
             actors.append(worker.remote())
 
+        # without them, Ray ends this process after a while, and does not say why
+        here = ray.get_runtime_context()
+        daemons = [here.gcs_address] + [
+            f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
+            for node in ray.nodes()
+            if node["NodeID"] == here.get_node_id()
+        ]
+        looked = time.monotonic()
+
         shared = ray.put(assignment)
         waiting = deque(range(assignment.tasks))
         # the task of each actor; None: it is starting, which may never end on a full cluster
@@ -163,6 +173,12 @@ class Ray(Executor):
                         idle.append(actor)
 
                 tick()
+                if time.monotonic() - looked > _LISTENER_S:
+                    looked = time.monotonic()
+                    for address in daemons:
+                        _require_listener(address)
+        except StorageError:  # no daemon is left that could end actors
+            raise
         except BaseException:  # such as Ctrl-C: no task may continue without its driver
             for actor, _ in calls.values():
                 ray.kill(actor)

@@ -1,7 +1,12 @@
 """Tasks on a Ray cluster of this machine."""
 
 import importlib.util
+import json
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
 from clozeline import plugins
@@ -11,6 +16,7 @@ from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from clozeline.run_status import read_status
 from tests.distributed import free_port
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
@@ -33,11 +39,36 @@ def test_an_address_where_nothing_listens_is_named_at_once(tmp_path, scheme):
         execute(tmp_path, "ray", address=address)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # of Ray's own files and processes
-@pytest.mark.skipif(
+NEEDS_RAY = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
 )
+
+
+@pytest.mark.slow
+@NEEDS_RAY
+def test_a_cluster_that_dies_ends_the_run_with_a_message(tmp_path):
+    lines = [json.dumps({"text": f"Text {number}. " * 30}) for number in range(20_000)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    words = ["input=in.jsonl", "output=out", "clean.language=null", "clean.filters=[]"]
+    size = ["plan.unit_bytes=65536", "executor.name=ray", "executor.tasks=2"]
+    command = [sys.executable, "-m", "clozeline", "clean", *words, *size]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+        while not (found := read_status(tmp_path / "out")) or not found.fields.get("units_done"):
+            assert run.poll() is None
+            time.sleep(0.05)
+        for process in psutil.Process(run.pid).children(recursive=True):
+            if process.name() == "raylet":
+                process.kill()
+        _, said = run.communicate()
+
+    assert run.returncode == StorageError.exit_code
+    assert "executor ray: nothing answers at" in said
+    assert read_status(tmp_path / "out").state == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of Ray's own files and processes
+@NEEDS_RAY
 def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path, monkeypatch):
     import ray
 
