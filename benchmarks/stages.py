@@ -65,6 +65,8 @@ _FILTERS = "[gopher_quality, gopher_repetition]"
 _WARMING_DOCUMENTS: Final = 200
 _PART: Final = 4
 """The smaller sample has one of so many documents."""
+_LEAST_MB: Final = 16.0
+"""Text from which on four times as much gave the same CPU hours of a corpus."""
 
 
 def stage_seconds(stage: str, recipe: Path, words: Sequence[str]) -> float:
@@ -305,6 +307,12 @@ def main() -> None:
         chains = chain_rows(crawl, folder)
 
     print_stages(costs, options.terabytes, options.nodes * options.cores, title)
+    text = next(cost.sample.megabytes for cost in costs if cost.name == "dedup")
+    if text < _LEAST_MB:
+        print(
+            f"the sample is small: its documents have {text:.1f} MB of text, and the hours of a "
+            f"corpus follow from {_LEAST_MB:.0f} MB on; give more files"
+        )
     print_near(options.terabytes, documents)
     steps = [
         (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values()))
