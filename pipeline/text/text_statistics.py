@@ -1,7 +1,6 @@
 """Compute text statistics for the quality filters, at most once per document, on arrays."""
 
 import re
-import unicodedata
 from functools import cached_property
 from itertools import filterfalse
 from pathlib import Path
@@ -146,20 +145,21 @@ class TextStatistics:
     def letter_share(self) -> float:
         """Fraction of the whitespace-separated words that have a letter; 0 without words.
 
-        A punctuation mark alone is no word. In scripts without blanks, each character or
+        Marks alone, such as a ruler, are no word. In scripts without blanks, each character or
         number is a word.
         """
         words = self._chunks
         joined = "".join(words)
         if 2 * count_characters_without_blanks(joined) > len(joined):
             words = _CHARACTERS.findall(joined)
-        without = marks = 0
+        numbers = marks = 0
         for word in filterfalse(str.isalpha, words):  # most words are letters only
-            category = unicodedata.category(word) if len(word) == 1 else ""
-            marks += category.startswith("P")
-            without += not category.startswith(("P", "M")) and not any(map(str.isalpha, word))
+            if not any(map(str.isalpha, word)):
+                is_number = any(map(str.isalnum, word))
+                numbers += is_number
+                marks += not is_number
         count = len(words) - marks
-        return (count - without) / max(1, count)
+        return (count - numbers) / max(1, count)
 
     def count_tokens_in(self, words: frozenset[str]) -> int:
         """Return how many of these lower-case words are tokens of the text, in any case."""

@@ -50,12 +50,12 @@ class GopherQuality(ThresholdFilter):
 
     The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words,
     so that news pages with many quotes and numbers fail. Here this rule splits at white space, and
-    a mark alone is no word, unless `letter_words` is `tokens`.
+    marks alone are no word, unless `letter_words` is `tokens`.
 
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
 
-    VERSION: ClassVar[int] = 6
+    VERSION: ClassVar[int] = 7
     thresholds: ClassVar[Mapping[str, str]] = {
         "gopher_short_doc": "words",
         "gopher_long_doc": "words",

@@ -36,6 +36,7 @@ SHORT = [
     "Gone with the Wind",
     "Supercalifragilisticexpialidocious!",
     "What a day – 12 km on foot, 900 m up",
+    "Conceptionalist, n. A conceptualist. [Webster]",
     "I I I don't know what to say",
 ]
 """A sentence, a line of subtitles, chat, a caption, titles: none is rejected."""
@@ -73,7 +74,7 @@ def test_short_texts_are_measured_and_none_is_rejected(tmp_path, capsys):
     source = write_rows(tmp_path / "short.jsonl", SHORT)
     assert made(tmp_path / "mine", f"input={source}", "language=en", stages="clean") == SHORT
     assert "kind=texts" in (out := capsys.readouterr().out)
-    assert "half of 14 sampled texts have" in out
+    assert "half of 15 sampled texts have" in out
     assert "rules for pages need 50; for pages: kind=pages" in out
 
 
@@ -89,7 +90,29 @@ def test_long_texts_keep_the_rules_of_pages(tmp_path, capsys):
     names = [chosen.name for chosen in read_recipe(tmp_path / "mine").clean.filters]
 
     assert names == ["gopher_quality", "gopher_repetition"]
-    assert read_recipe(tmp_path / "mine").clean.filters[0].options.words == (10, 100_000)
+
+
+TOLD = (
+    'He was asked which of the people is the best. He said: "He whose life is long and whose deeds '
+    'are good." He was asked which of the people is the worst. He said: "He whose life is long and '
+    'whose deeds are bad." Nobody who sat by the well that evening asked him for a third answer.'
+)
+
+
+def test_own_texts_may_be_long_and_repeat_headings_and_formulas(tmp_path):
+    """A manual, a saying and a book are kept; a menu, which is little else, is not."""
+    draw = random.Random(1)
+    vocabulary = [f"{draw.choice('bdfgklmn')}{draw.choice('aeiou')}{n}the" for n in range(5000)]
+    *parts, book = (
+        " ".join(draw.choices([*vocabulary, "the", "and", "of"], k=count)) + "."
+        for count in [30] * 9 + [110_000]
+    )
+    manual = "".join(f"{part}\n\nSyntax\n\nExample\n\n" for part in parts).strip()
+    menu = "\n\n".join(f"Choose Format, Page, Borders, Shadow {n}" for n in range(20))
+    kept = [manual, TOLD, book]
+    source = write_rows(tmp_path / "own.jsonl", [*kept, menu])
+    words = [f"input={source}", "kind=pages"]
+    assert set(made(tmp_path / "mine", *words, stages="clean")) == set(kept)
 
 
 def test_a_named_kind_is_not_measured(tmp_path, capsys):

@@ -24,15 +24,9 @@ _LANGUAGE_OF_PAGES: Final = """\
   # lower the key that `clozeline filter-report` names.{relatives}
   language: {{name: py3langid, keep: [{code}], threshold: 0.65, long_threshold: 0.9{thresholds}}}"""
 _LANGUAGE_OF_TEXTS: Final = """\
-  # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text
-  # of up to 100 characters needs the score `threshold`, one of 300 and more `long_threshold`;
-  # between them it rises.{relatives}
-  language:
-    name: py3langid
-    keep: [{codes}, und]
-    threshold: 0.3
-    long_threshold: 0.65
-    thresholds: {{und: 0{low}}}"""
+  # Keeps documents in this language, with any score, since those of short texts are low, and short
+  # ones whose language cannot be told (`und`).{relatives}
+  language: {{name: py3langid, keep: [{codes}, und], threshold: 0, long_threshold: 0}}"""
 _OTHER_WORDS: Final = frozenset(
     {"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "wuu", "xh", "yue", "zu"}
 )
@@ -51,15 +45,21 @@ _NO_LANGUAGE: Final = """\
   # There is no language to identify.
   language: null"""
 
+_REPETITION: Final = f"""\
+    # Rejects texts of {PAGE_WORDS} words and more that repeat lines or phrases, by twice the
+    # published thresholds: those are for crawled pages, and reference works, laws and scriptures
+    # repeat their headings and formulas.
+    - {{{{name: gopher_repetition, min_words: {PAGE_WORDS},
+       paragraphs: 0.6, paragraph_chars: 0.4, lines: 0.6, line_chars: 0.4,
+       top_ngrams: {{{{2: 0.4, 3: 0.36, 4: 0.32}}}},
+       duplicate_ngrams: {{{{5: 0.3, 6: 0.28, 7: 0.26, 8: 0.24, 9: 0.22, 10: 0.2}}}}}}}}"""
 _FILTERS_OF_PAGES: Final = f"""\
   filters:
-    # Published: 50 to 100,000 words{{stop_words}}.
-    - {{{{name: gopher_quality, words: [10, 100000]{{no_stop_words}}{{no_blanks}}}}}}
-    # Rejects texts that repeat lines or phrases. Its thresholds are for pages: shorter texts are
-    # not judged.
-    - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}
+    # Published: 50 to 100,000 words{{stop_words}}. A book may have more.
+    - {{{{name: gopher_quality, words: [10, 10000000]{{no_stop_words}}{{no_blanks}}}}}}
+{_REPETITION}
     # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their
-    # end."""
+    # end. For gopher_repetition, give no thresholds."""
 _FILTERS_OF_TEXTS: Final = f"""\
   # The published thresholds are for pages of {PAGE_WORDS} words and more. Short texts are kept if
   # they have a word: a sentence may be one, end in an ellipsis or begin with a hyphen.
@@ -67,8 +67,7 @@ _FILTERS_OF_TEXTS: Final = f"""\
     - {{{{name: gopher_quality, words: [1, 100000], mean_word_length: [1, 1000],
        symbols_per_word: 1, bullet_lines: 1, ellipsis_lines: 1, tokens_with_letter: 0.2,
        stop_words: 0}}}}
-    # Rejects texts that repeat lines or phrases, if they are as long as a page.
-    - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}"""
+{_REPETITION}"""
 _NO_FILTERS: Final = """\
   # The filters that come with Clozeline judge prose.
   filters: []"""
@@ -138,7 +137,6 @@ class Kind:
             - {language}
         )
         codes = [language, *others]
-        low = {code: f"{code}: {_LOW_SCORE}" for code in codes} if others else {}
         said = (
             f"\n  # Close relatives, which are taken for each other: {', '.join(codes)}."
             if others
@@ -149,8 +147,7 @@ class Kind:
             code=language,
             codes=", ".join(codes),
             relatives=said,
-            thresholds=f", thresholds: {{{low[language]}}}" if low else "",
-            low="".join(f", {score}" for score in low.values()),
+            thresholds=f", thresholds: {{{language}: {_LOW_SCORE}}}" if others else "",
         )
 
     def filters_block(self, language: str) -> str:

@@ -47,6 +47,7 @@ def test_marks_of_a_news_text_are_no_words():
     "text",
     [
         "SHE AND HE WALKED ALONG THE LONG ROAD TO THE SEA " * 6,
+        "| The port holds | the state of | a line | ===== " * 12,
         "Where gulls nest, 12 14 16 nobody walks 3 4 5 .",
         "« Où vas-tu ? » — « Quand ? » — « Qui ? » — " * 20,
         "从 2023 年起 ， 需要配置网络接口然后启动 ； 12 月重新加载配置文件 。 " * 20,
@@ -65,7 +66,7 @@ def measure(text, letter_words="spaces"):
     """Return the measure of each rule, from the words of the paper's table."""
     tokens = word_tokens(text)
     words = [token for token in tokens if any(character.isalnum() for character in token)]
-    spaced = [word for word in text.split() if len(word) > 1 or word.isalnum() or word in "+=<>|"]
+    spaced = [word for word in text.split() if any(map(str.isalnum, word))]
     spaced = spaced if letter_words == "spaces" else tokens
     lines = text.split("\n")
     length = sum(map(len, words)) / max(1, len(words))
