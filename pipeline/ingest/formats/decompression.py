@@ -8,12 +8,14 @@ import bz2
 import lzma
 import os
 import re
+import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
+import brotli
 import lz4.frame
 import zstandard
 
@@ -69,12 +71,12 @@ class _Codec:
     """
 
     magics: tuple[bytes, ...]
-    """first bytes of a file"""
+    """first bytes of a member; empty for the encodings of HTTP alone, which have none"""
     decoder: Callable[[], Any]
     """accepts every window that the library decodes, and allocates memory as content comes"""
     step: int
     """bytes of input per call: at most about 32 MiB of output, if the library cannot limit it"""
-    member: re.Pattern[bytes]
+    member: re.Pattern[bytes] = _ANY_CONTENT
     """first bytes of a member with content, searched for after damage"""
     window: Callable[[bytes], int] | None = None
     """from the first bytes of a member: maximum bytes of content that its decoder holds"""
@@ -148,6 +150,23 @@ def _find_xz_window(head: bytes) -> int:
     return 0
 
 
+class _BrotliDecoder(brotli.Decompressor):  # type: ignore[misc]
+    """brotli's decoder with the interface of the standard library; it fails on bytes behind."""
+
+    unused_data = b""
+
+    def decompress(self, data: bytes, max_length: int) -> Any:
+        return self.process(data, output_buffer_limit=max_length)
+
+    @property
+    def eof(self) -> Any:
+        return self.is_finished()
+
+    @property
+    def needs_input(self) -> Any:
+        return self.can_accept_more_data()
+
+
 CODECS: Final[dict[str, _Codec]] = {
     "gzip": _Codec(
         (b"\x1f\x8b\x08",),
@@ -174,6 +193,9 @@ CODECS: Final[dict[str, _Codec]] = {
         re.compile(re.escape(_XZ) + b"\0"),
         _find_xz_window,
     ),
+    "zlib": _Codec((), zlib.decompressobj, 1 << 14),
+    "deflate": _Codec((), lambda: zlib.decompressobj(-15), 1 << 14),
+    "br": _Codec((), _BrotliDecoder, 1 << 10),
 }
 _NO_MEMORY: Final = "not enough memory"
 """The text of zstandard's error, which is not a MemoryError."""
@@ -186,6 +208,7 @@ DECODER_ERRORS: Final[tuple[Any, ...]] = (
     ValueError,
     RuntimeError,
     lzma.LZMAError,
+    brotli.error,
     zstandard.ZstdError,
     MemoryError,
 )
@@ -248,6 +271,7 @@ def decompress_members(
     codec: str | None = None,
     *,
     resume: bool = True,
+    most_members: int = sys.maxsize,
 ) -> Iterator[tuple[int, bytes | Damage]]:
     """Yield the content of a file, compressed or not, with the offset of its member.
 
@@ -256,7 +280,7 @@ def decompress_members(
     `start` is the offset where reading starts, in a compressed file the start of a member; `codec`
     is the compression of the file, if known. Everything that can be decoded is yielded before the
     damage. With `resume`, the content of the next members follows, up to `decompressed_bytes` of
-    the limits.
+    the limits. Behind `most_members` members follows the damage `too_many`.
 
     Raises:
         ConfigurationError: a member needs a larger window than the limits allow.
@@ -274,11 +298,16 @@ def decompress_members(
 
         progress = _Progress()
         bomb_bytes = 0
+        magics = CODECS[codec].magics
         find_window = CODECS[codec].window
         make_for_file = CODECS[codec].file_decoder
         make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
 
-        while (member := _skip_zeros(file, start)) < size:
+        while (member := _skip_zeros(file, start) if magics else start) < size:
+            most_members -= 1
+            if most_members < 0:
+                yield member, Damage("too_many", member, size - member)
+                return
             read = progress.read
             produced = progress.produced
 
@@ -373,7 +402,8 @@ def _decode_member(
     file.seek(start)
     data = file.read(_FIRST_READ_BYTES)
     step = CODECS[codec].step
-    if not data.startswith(CODECS[codec].magics):
+    magics = CODECS[codec].magics
+    if magics and not data.startswith(magics):
         raise Damage("trailing_junk" if progress.read else "damaged", start)
     decoder = make_decoder()
     fed = 0
@@ -396,10 +426,10 @@ def _decode_member(
             except DECODER_ERRORS as error:
                 if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
                     raise MemoryError(codec) from error
-                for piece in _decode_to_damage(
-                    file, step, make_decoder(), start, fed, progress.produced - produced
-                ):
-                    yield start, piece
+                seen = progress.produced - produced
+                end = yield from _decode_to_damage(file, step, make_decoder(), start, fed, seen)
+                if end is not None:
+                    return end
                 raise Damage("damaged", decoded) from error
 
             fed += len(chunk)
@@ -414,8 +444,10 @@ def _decode_member(
 
 def _decode_to_damage(
     file: BinaryIO, step: int, decoder: Any, start: int, fed: int, seen: int
-) -> Iterator[bytes]:
-    """Yield the content of a damaged member after its first `fed` bytes.
+) -> Generator[tuple[int, bytes], None, int | None]:
+    """Yield (start, content) of a damaged member after its first `fed` bytes.
+
+    Return where the member ends, if the decoder failed on the bytes behind it.
 
     The first `seen` bytes of the content were already yielded. The last chunk is decoded byte by
     byte, because the call that failed on the whole chunk returned nothing.
@@ -428,8 +460,12 @@ def _decode_to_damage(
         for byte in file.read(step):
             for piece in decode_with(decoder, bytes([byte])):
                 if new := piece[seen:]:
-                    yield new
+                    yield start, new
                 seen = max(0, seen - len(piece))
+            fed += 1
+            if decoder.eof:
+                return start + fed
+    return None
 
 
 def find_member(

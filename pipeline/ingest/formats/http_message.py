@@ -4,22 +4,13 @@ Servers declare wrong types, so the body decides whether it is HTML.
 """
 
 import re
-import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import brotli
-
-from clozeline.pipeline.ingest.formats.decompression import (
-    CODECS,
-    DECODER_ERRORS,
-    Damage,
-    decode_with,
-    is_bomb,
-)
-from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.formats.archives import MemberFile
+from clozeline.pipeline.ingest.formats.decompression import CODECS, Damage, decompress_members
+from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 
 _STATUS: Final = re.compile(
     rb"\s*(?:HTTP(?:/\d(?:\.\d)?)?[ \t]+|:status:[ \t]*)(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE
@@ -43,8 +34,6 @@ _MOST_LAYERS: Final = 4
 """Maximum nested encodings of a body; servers send one, rarely two."""
 _MOST_STREAMS: Final = 1 << 14
 """Maximum consecutive members or frames of a body."""
-_STEP_BYTES: Final = 1 << 10
-"""Bytes of a body that are decoded at a time."""
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _BINARY_MAGICS: Final = (
@@ -186,9 +175,12 @@ def _decode_body(response: HttpResponse, limits: InputLimits) -> HttpResponse:
     left = limits.record_bytes  # bytes that all layers together may still produce
 
     for name in reversed(layers if body else ()):
-        for coding in _CODINGS[name]:
-            content, ended, left = _decompress(body, coding, limits, left)
+        # a body fits into memory, so that its windows do
+        layer_limits = replace(limits, decompressed_bytes=max(1, left), window_bytes=LARGEST_WINDOW)
+        for codec in _CODINGS[name]:
+            content, ended = _decompress(body, codec, layer_limits)
             if ended is not None:
+                left -= len(content)
                 body = content
                 is_complete = is_complete and ended
                 break
@@ -228,130 +220,40 @@ def _join_chunks(body: bytes) -> tuple[bytes, bool]:
     return (b"".join(pieces), False) if pieces else (body, True)
 
 
-def _decompress(
-    body: bytes, coding: "_Coding", limits: InputLimits, left: int
-) -> tuple[bytes, bool | None, int]:
-    """Return the decompressed body, whether it is complete, and the remaining output budget.
+def _decompress(body: bytes, codec: str, limits: InputLimits) -> tuple[bytes, bool | None]:
+    """Return the decompressed body, and whether it is complete; None if it does not decode.
 
-    Completeness is None if the body does not decode.
-
-    A body may hold several consecutive streams. First bytes identify a further stream. In an
-    encoding without such bytes, everything behind counts if it decodes. Other bytes behind a
-    stream are ignored.
+    A body may hold several consecutive streams. A further stream without first bytes that identify
+    it counts if all of it decodes. Other bytes behind a stream are ignored.
     """
-    pieces, end, left = _decompress_stream(body, 0, coding, limits, left)
-    if end is None or (end < 0 and not pieces):
-        return b"", None, left
-    if end < 0:
-        return b"".join(pieces), False, left
+    file = MemberFile("", f"{codec} body", body)
+    streams: dict[int, bytes] = {}
+    for start, piece in decompress_members(
+        file, limits, codec=codec, resume=False, most_members=_MOST_STREAMS
+    ):
+        if isinstance(piece, bytes):
+            streams[start] = streams.get(start, b"") + piece
+            continue
 
-    further: list[bytes] = []
-    streams = 1
+        is_first = streams.keys() <= {start}
+        if piece.reason == "bomb":
+            raise piece
+        if piece.reason == "trailing_junk":
+            break
+        if is_first and (piece.reason == "damaged" or not streams):
+            return b"", None
+        if is_first or CODECS[codec].magics:
+            return b"".join(streams.values()), False
+        streams.pop(start, None)
 
-    while end < len(body) and (not coding.magics or body.startswith(coding.magics, end)):
-        stream, following, left = _decompress_stream(body, end, coding, limits, left)
-        further += stream
-        streams += 1
-        if following is None or following < 0 or streams > _MOST_STREAMS:
-            is_ignored = not coding.magics
-            return b"".join(pieces if is_ignored else pieces + further), is_ignored, left
-        end = following
-
-    return b"".join(pieces + further), True, left
-
-
-def _decompress_stream(
-    body: bytes, start: int, coding: "_Coding", limits: InputLimits, left: int
-) -> tuple[list[bytes], int | None, int]:
-    """Return the content of a stream, where it ends, and the remaining output budget.
-
-    The end is -1 for a truncated stream, and None for one that does not decode.
-    """
-    decoder = coding.make_decoder()
-    pieces: list[bytes] = []
-    produced = 0
-
-    for at in range(start, len(body), _STEP_BYTES):
-        before = len(pieces)
-
-        try:
-            for piece in filter(None, decode_with(decoder, body[at : at + _STEP_BYTES])):
-                pieces.append(piece)
-                produced += len(piece)
-                if produced > left or is_bomb(limits, len(body), produced):
-                    raise Damage("bomb")
-            end = min(at + _STEP_BYTES, len(body)) - len(decoder.unused_data or b"")
-        except DECODER_ERRORS:
-            last, stream_end = (
-                ([], None) if coding.returns_rest else _find_end(body, start, at, coding)
-            )
-            return pieces[:before] + last, stream_end, left - produced
-
-        if decoder.eof:
-            return pieces, end, left - produced
-
-    return pieces, -1, left - produced
+    return b"".join(streams.values()), True
 
 
-def _find_end(
-    body: bytes, start: int, last: int, coding: "_Coding"
-) -> tuple[list[bytes], int | None]:
-    """Return the last decoded bytes of a stream and where it ends; None if the end is elsewhere.
-
-    Some libraries fail on bytes behind a stream, so they get single bytes.
-    """
-    decoder = coding.make_decoder()
-    for at in range(start, last, _STEP_BYTES):
-        for _ in decode_with(decoder, body[at : at + _STEP_BYTES]):
-            pass
-    pieces: list[bytes] = []
-    with suppress(*DECODER_ERRORS):
-        for at in range(last, min(last + _STEP_BYTES, len(body))):
-            pieces += decode_with(decoder, body[at : at + 1])
-            if decoder.eof:
-                return pieces, at + 1
-    return [], None
-
-
-class _Brotli:
-    """brotli's decompressor with the interface of the standard library."""
-
-    unused_data = b""
-
-    def __init__(self) -> None:
-        self._decoder: Any = brotli.Decompressor()
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        try:
-            return bytes(self._decoder.process(data, output_buffer_limit=max_length))
-        except brotli.error as error:
-            raise ValueError(str(error)) from error
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._decoder.is_finished())
-
-    @property
-    def needs_input(self) -> bool:
-        return bool(self._decoder.can_accept_more_data())
-
-
-class _Coding(NamedTuple):
-    """A decoder, and how it finds the end of a stream."""
-
-    make_decoder: Callable[[], Any]
-    magics: tuple[bytes, ...] = ()
-    """first bytes of each further stream, if the format has such bytes"""
-    returns_rest: bool = True
-    """true if the decoder returns the bytes behind a stream; else it fails on them"""
-
-
-# wbits 47 accepts gzip and zlib; servers send raw deflate under the same name as zlib
-_GZIP: Final = _Coding(lambda: zlib.decompressobj(47), CODECS["gzip"].magics)
-_CODINGS: Final[dict[str, tuple[_Coding, ...]]] = {
-    "gzip": (_GZIP,),
-    "x-gzip": (_GZIP,),
-    "deflate": (_GZIP, _Coding(lambda: zlib.decompressobj(-15))),
-    "br": (_Coding(_Brotli, returns_rest=False),),
-    "zstd": (_Coding(CODECS["zstd"].decoder, CODECS["zstd"].magics),),
+_CODINGS: Final = {
+    "gzip": ("gzip", "zlib"),
+    "x-gzip": ("gzip", "zlib"),
+    "deflate": ("gzip", "zlib", "deflate"),  # servers send raw deflate under the name of zlib
+    "br": ("br",),
+    "zstd": ("zstd",),
 }
+"""Codecs that may decode a body, by the name of its encoding."""
