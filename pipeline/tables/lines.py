@@ -11,8 +11,8 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
-from clozeline.pipeline.ingest.formats.decompression import explain_lost
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
+from clozeline.pipeline.ingest.formats.decompression import Damage, explain_lost
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers.text import TextReader
@@ -32,10 +32,8 @@ def read_text_lines(
     # do not resume after damage: the line numbers would be unknown
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
-        if isinstance(line, DamagedLine):
+        if isinstance(line, Damage):
             yield number, Rejected(line.reason, number, explain_lost(line.lost_bytes))
-        elif isinstance(line, int):
-            yield number, Rejected("line_bytes", number)
         else:
             try:
                 text = line.decode(encoding)

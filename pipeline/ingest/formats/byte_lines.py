@@ -1,7 +1,7 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
-from typing import BinaryIO, Final, NamedTuple, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import (
@@ -16,18 +16,8 @@ _PIECE_BYTES: Final = 1 << 20
 _FIRST_PIECE_BYTES: Final = 1 << 12  # of the search for a line end, which is near as a rule
 
 
-class DamagedLine(NamedTuple):
-    """A line cut by damage of a compressed file.
-
-    `lost_bytes` is how many bytes of the file are not decoded.
-    """
-
-    reason: str
-    lost_bytes: int = 0
-
-
-Line: TypeAlias = bytes | int | DamagedLine
-r"""A line without its `\n`, the length of a line above the limit, or a damaged line."""
+Line: TypeAlias = bytes | Damage
+r"""A line without its `\n`, or why it is none: the damage of a compressed file, or `line_bytes`."""
 
 
 def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
@@ -122,7 +112,8 @@ class ByteLines:
 
         for piece in pieces:
             if isinstance(piece, Damage):
-                yield at, DamagedLine(piece.reason, piece.lost_bytes)
+                self.is_after_damage = False
+                yield at, piece
                 at = at + length
                 parts = []
                 length = 0
@@ -135,7 +126,7 @@ class ByteLines:
             for line in lines:
                 parts.append(line)
                 length += len(line)
-                yield at, b"".join(parts) if length <= limit else length
+                yield at, b"".join(parts) if length <= limit else Damage("line_bytes")
                 at = at + length + 1
                 parts = []
                 length = 0
@@ -145,7 +136,8 @@ class ByteLines:
             parts = [*parts, rest] if length <= limit else []
 
         if length:
-            yield at, b"".join(parts) if length <= limit and not is_cut else max(length, limit + 1)
+            is_short = length <= limit and not is_cut
+            yield at, b"".join(parts) if is_short else Damage("line_bytes")
 
 
 def _read_range(file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
+from clozeline.pipeline.ingest.formats.decompression import Damage
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
@@ -33,17 +34,18 @@ def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list
 
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
-        text = line.decode("utf-8-sig", "replace").strip() if isinstance(line, bytes) else ""
-        if text or not isinstance(line, bytes):
+        if isinstance(line, Damage):
+            found = line.reason
+            text = ""
+        else:
+            text = line.decode("utf-8-sig", "replace").strip()
+            found = "bad_utf8" if "\ufffd" in text else ""
+        if text or found:
             word, _, other = text.partition("\t" if "\t" in text else " ")
-            damage = (
-                line.reason if isinstance(line, DamagedLine) else "line_bytes" if not text else ""
-            )
-            damage = damage or ("bad_utf8" if "\ufffd" in text else "")
-            if damage or not word.strip() or not other.strip():
+            if found or not word.strip() or not other.strip():
                 raise ConfigurationError(
                     f"{path}, line {number + 1}: expected a word and its translation, got "
-                    f"{damage or text!r}"
+                    f"{found or text!r}"
                 )
             translations.setdefault(word.strip().lower(), []).append(other.strip())
 

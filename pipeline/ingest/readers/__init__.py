@@ -77,6 +77,11 @@ class SkippedRecord:
     cells: tuple[str, ...] = field(default=(), compare=False)
     """texts of a damaged row, where `RowReader.keep_rows` was called"""
 
+    @staticmethod
+    def from_damage(damage: Damage, locator: int = 0) -> "SkippedRecord":
+        """Return the malformed record at a damage."""
+        return SkippedRecord("malformed", damage.reason, locator, lost_bytes=damage.lost_bytes)
+
 
 Item: TypeAlias = RawRecord | SkippedRecord
 NO_RECORDS: Final = SkippedRecord("note", "no_records")

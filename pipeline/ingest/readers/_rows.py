@@ -13,15 +13,15 @@ from pydantic import model_validator
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS, RECORD_ID
-from clozeline.pipeline.ingest.formats.byte_lines import (
-    ByteLines,
-    DamagedLine,
-    Line,
-    find_line_start,
-)
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
 from clozeline.pipeline.ingest.formats.dates import parse_date
-from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import (
+    DAMAGE_REASONS,
+    Damage,
+    InputFile,
+    detect_codec,
+)
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.formats.portable_json import limit_extra, repair_surrogates
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
@@ -390,16 +390,12 @@ class LineFileReader(Reader):
             item = self._make_item(line, offset)
             is_partial = not self.self_delimiting or isinstance(item, SkippedRecord)
             yield (
-                SkippedRecord("note", "resync")
-                if lines.is_after_damage and is_partial and not isinstance(line, DamagedLine)
-                else item
+                SkippedRecord("note", "resync") if lines.is_after_damage and is_partial else item
             )
 
     def _make_item(self, line: Line, offset: int) -> Item:
-        if isinstance(line, DamagedLine):
-            return SkippedRecord("malformed", line.reason, offset, lost_bytes=line.lost_bytes)
-        if isinstance(line, int):
-            return SkippedRecord("malformed", "line_bytes", offset)
+        if isinstance(line, Damage):
+            return SkippedRecord.from_damage(line, offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
         if not raw or raw.isspace():
             return SkippedRecord("ignored", "blank_line")

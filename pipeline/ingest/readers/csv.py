@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine, Line
-from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, Damage, InputFile
 from clozeline.pipeline.ingest.readers import Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._exported import BAD_DOCUMENT
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RowReader
@@ -70,61 +70,101 @@ class CsvReader(RowReader):
         names = self._options.columns
         delimiter = self._options.delimiter
         if delimiter is None:
-            waiting.extend(islice(lines, 1))
-            delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
+            first = _RowLines()
+            delimiter = _find_delimiter(next(self._decode_lines(lines, waiting, first), ""))
+            waiting.extend(first.taken)
             if delimiter != ",":
                 yield SkippedRecord("note", f"delimiter {delimiter!r}")
 
         while True:
-            lines_of_row = _RowLines(
-                lambda: waiting.popleft() if waiting else next(lines), self._options
-            )
+            taken = _RowLines()
+            decoded = self._decode_lines(lines, waiting, taken)
             row: list[str] | None = None
 
             try:
-                row = next(csv.reader(lines_of_row, delimiter=delimiter, strict=True))
+                row = next(csv.reader(decoded, delimiter=delimiter, strict=True))
             except StopIteration:
-                if not lines_of_row.taken:
+                if not taken.taken:
                     return
             except csv.Error:
-                waiting.extendleft(reversed(lines_of_row.keep_first()))
+                # the quotes of the first line may be wrong: the second one starts the next row
+                if not taken.is_cut:
+                    taken.fault = Damage("bad_csv")
+                    waiting.extendleft(reversed(taken.taken[1:]))
 
-            if lines_of_row.problem == _RESYNC:
+            if taken.fault is not None and taken.fault.reason == _RESYNC:
                 yield SkippedRecord("note", _RESYNC)
             elif names is None and row and row[0] == "sep=":  # the delimiter, for Excel
                 yield SkippedRecord("ignored", "header")
             elif names is not None or row == []:
-                yield self._make_item(row, names or [], lines_of_row)
-            elif row is not None and not lines_of_row.problem:
+                yield self._make_item(row, names or [], taken)
+            elif row is not None and taken.fault is None:
                 names = row
                 yield SkippedRecord("ignored", "header")
             else:
                 names = []  # the header is lost, and no other row may replace it
-                yield self._make_item(row, names, lines_of_row)
+                yield self._make_item(row, names, taken)
+
+    def _decode_lines(
+        self, lines: Iterator[tuple[int, Line]], waiting: deque[tuple[int, Line]], row: _RowLines
+    ) -> Iterator[str]:
+        """Yield the text of the lines from the next one on, up to damage, and list them in `row`.
+
+        `waiting` are the lines before `lines`.
+        """
+        while len(row.taken) < _MOST_LINES:
+            waiting.extend(islice(lines, 0 if waiting else 1))
+            if not waiting:
+                return
+            offset, line = waiting.popleft()
+            row.taken.append((offset, line))
+
+            if isinstance(line, bytes):
+                raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
+                try:
+                    text = self._options.decode(raw)
+                except UnicodeDecodeError:
+                    text = raw.decode("utf-8", "replace")
+                    row.fault = row.fault or Damage("bad_utf8")
+                yield text + "\n"
+            elif line.reason == "line_bytes":
+                row.fault = row.fault or line
+                yield "\n"
+            else:
+                row.fault = line
+                row.is_cut = True
+                return
 
     def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
         offset = lines.taken[0][0]
-        problem = lines.problem or ("bad_csv" if row is None else "")
-        if problem:
-            return SkippedRecord("malformed", problem, offset, lost_bytes=lines.lost_bytes)
+        if lines.fault is not None:
+            return SkippedRecord.from_damage(lines.fault, offset)
         if not row:
             return SkippedRecord("ignored", "blank_line")
         if why := self._records.explain_unusable(names):
             return SkippedRecord("malformed", "schema", offset, why)
         if len(row) != len(names):
             return self._records.reject("fields", offset, cells=row)
-        return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, lines.length)
+        length = sum(len(line) + 1 for _, line in lines.taken if isinstance(line, bytes)) - 1
+        return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, length)
 
 
-def _find_delimiter(lines: _RowLines) -> str:
+@dataclass
+class _RowLines:
+    """The lines of one row with their offsets, and the fault of one of them."""
+
+    taken: list[tuple[int, Line]] = field(default_factory=list)
+    fault: Damage | None = None
+    is_cut: bool = False
+    """true if the fault ends the row"""
+
+
+def _find_delimiter(line: str) -> str:
     """Return the delimiter of a first line: a comma if present, else as `csv.Sniffer` finds it."""
-    line = next(lines, "")
+    if "," in line:
+        return ","
     try:
-        return (
-            ","
-            if "," in line
-            else csv.Sniffer().sniff(line[:_SNIFFED_CHARACTERS], ";\t|").delimiter
-        )
+        return csv.Sniffer().sniff(line[:_SNIFFED_CHARACTERS], ";\t|").delimiter
     except csv.Error:
         return ","
 
@@ -132,74 +172,4 @@ def _find_delimiter(lines: _RowLines) -> str:
 def _mark_partial_lines(lines: ByteLines) -> Iterator[tuple[int, Line]]:
     """Yield the lines; one right after damage may be partial and counts as damaged."""
     for offset, line in lines:
-        yield (
-            offset,
-            DamagedLine(_RESYNC)
-            if lines.is_after_damage and not isinstance(line, DamagedLine)
-            else line,
-        )
-
-
-class _RowLines:
-    """The lines of one row as text; `problem` is the fault of one of them."""
-
-    def __init__(self, pull: Callable[[], tuple[int, Line]], options: EncodingOptions) -> None:
-        self._pull = pull
-        self._options = options
-        self.taken: list[tuple[int, Line]] = []
-        self._problems: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if len(self.taken) == _MOST_LINES:
-            raise csv.Error("more lines than a row may have")
-        offset, line = self._pull()
-        text = ""
-        problem = ""
-
-        if isinstance(line, int):
-            problem = "line_bytes"
-        elif isinstance(line, DamagedLine):
-            problem = line.reason
-        else:
-            raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
-            try:
-                text = self._options.decode(raw)
-            except UnicodeDecodeError:
-                text = raw.decode("utf-8", "replace")
-                problem = "bad_utf8"
-
-        self.taken.append((offset, line))
-        self._problems.append(problem)
-        if isinstance(line, DamagedLine):
-            raise StopIteration
-        return text + "\n"
-
-    @property
-    def problem(self) -> str:
-        return next(filter(None, self._problems), "")
-
-    @property
-    def length(self) -> int:
-        return sum(len(line) + 1 for _, line in self.taken if isinstance(line, bytes)) - 1
-
-    @property
-    def lost_bytes(self) -> int:
-        """Undecodable bytes of a compressed file behind the last line."""
-        last = self.taken[-1][1]
-        return last.lost_bytes if isinstance(last, DamagedLine) else 0
-
-    def keep_first(self) -> list[tuple[int, Line]]:
-        """Take only the first line, whose quotes may be wrong, and return the others.
-
-        None of the lines of a cut row is returned.
-        """
-        if isinstance(self.taken[-1][1], DamagedLine):
-            self._problems = self._problems[-1:]
-            return []
-        others = self.taken[1:]
-        self.taken = self.taken[:1]
-        self._problems = self._problems[:1]
-        return others
+        yield offset, Damage(_RESYNC) if lines.is_after_damage else line

@@ -7,9 +7,14 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine, Line
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
-from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import (
+    DAMAGE_REASONS,
+    Damage,
+    InputFile,
+    detect_codec,
+)
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
 _LETTERS: Final = re.compile(rb"[A-Za-z*.-]+")
@@ -88,13 +93,8 @@ class FastaReader(Reader):
         )
 
         for offset, line in _split_at_returns(lines):
-            if not isinstance(line, bytes):
-                reason, undecoded = (
-                    (line.reason, line.lost_bytes)
-                    if isinstance(line, DamagedLine)
-                    else ("line_bytes", 0)
-                )
-                yield SkippedRecord("malformed", reason, offset, lost_bytes=undecoded)
+            if isinstance(line, Damage):
+                yield SkippedRecord.from_damage(line, offset)
                 record = None
                 skipping = True
             elif lines.is_after_damage:

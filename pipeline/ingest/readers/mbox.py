@@ -6,8 +6,8 @@ from itertools import chain, pairwise
 from typing import ClassVar, Final
 
 from clozeline.pipeline.ingest.documents.document import RECORD_ID
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
-from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, Damage, InputFile
 from clozeline.pipeline.ingest.formats.mail_message import parse_message
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
@@ -46,13 +46,8 @@ class MboxReader(Reader):
         for (offset, line), (_, following) in pairwise(
             chain(ByteLines(path, start, end, self._limits), [(0, b"")])
         ):
-            if not isinstance(line, bytes):
-                reason, lost = (
-                    (line.reason, line.lost_bytes)
-                    if isinstance(line, DamagedLine)
-                    else ("line_bytes", 0)
-                )
-                yield SkippedRecord("malformed", reason, offset, lost_bytes=lost)
+            if isinstance(line, Damage):
+                yield SkippedRecord.from_damage(line, offset)
                 lines = None
                 after_blank = True
                 continue

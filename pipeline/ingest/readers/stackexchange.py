@@ -61,7 +61,7 @@ class StackexchangeReader(Reader):
             if isinstance(piece, Damage):
                 if _ROW.match(ahead):
                     yield self._make_item(ahead, offset)
-                yield SkippedRecord("malformed", piece.reason, offset, lost_bytes=piece.lost_bytes)
+                yield SkippedRecord.from_damage(piece, offset)
                 offset += len(ahead)
                 ahead = b""
                 damaged = True

@@ -33,7 +33,7 @@ class WholeFileReader(Reader):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid
                 if piece.reason not in ("truncated", "trailing_junk") or not length:
-                    yield SkippedRecord("malformed", piece.reason, lost_bytes=piece.lost_bytes)
+                    yield SkippedRecord.from_damage(piece)
                     return
                 flags = FLAG_TRUNCATED_SOURCE
                 continue

@@ -99,9 +99,7 @@ class WarcReader(Reader):
                 yield (
                     SkippedRecord("note", "resync")
                     if is_junk
-                    else SkippedRecord(
-                        "malformed", damage.reason, locator, lost_bytes=damage.lost_bytes
-                    )
+                    else SkippedRecord.from_damage(damage, locator)
                 )
             elif locator >= end and locator_type in content.splittable_kinds:
                 return
