@@ -15,20 +15,6 @@ from typing import Final
 from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGE_PREFIXES
 from clozeline.pipeline.text.superscripts import is_exponent
 
-_MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _RANGES: Final = {
     "-": "–",
@@ -129,24 +115,13 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str, TemplateCall], str]]] = {
 """Parser functions of MediaWiki, written as `name:value`."""
 
 
-def _show_first(call: TemplateCall) -> str:
-    return call.get(0) or call.first_named("text")
-
-
-def _show_second(call: TemplateCall) -> str:
-    return call.get(1)
+def _fill(form: str, call: TemplateCall) -> str:
+    """Return a form with the first two arguments of a call as `{0}` and `{1}`."""
+    return form.format(call.get(0) or call.first_named("text", "quote", "content"), call.get(1))
 
 
 def _show_last(call: TemplateCall) -> str:
     return call.positional[-1] if call.positional else call.first_named("text")
-
-
-def _show_quoted(call: TemplateCall) -> str:
-    return f"„{call.get(0) or call.first_named('text')}“"
-
-
-def _show_block(call: TemplateCall) -> str:
-    return f"\n{call.get(0) or call.first_named('text', 'quote', 'content')}\n"
 
 
 def _show_words(call: TemplateCall) -> str:
@@ -168,11 +143,6 @@ def _show_japanese(call: TemplateCall) -> str:
     return f"{call.get(0)} ({behind})" if call.get(0) and behind else call.get(0) or behind
 
 
-def _show_sum(call: TemplateCall) -> str:
-    """`{{US$|5 million}}`: a sum of money."""
-    return call.get(0)
-
-
 def _show_number(call: TemplateCall) -> str:
     return format_number(call.get(0), call.language)
 
@@ -184,14 +154,6 @@ def _show_height(call: TemplateCall) -> str:
 def _show_raised(call: TemplateCall) -> str:
     raised = call.get(0)
     return f"^{raised}" if is_exponent(raised, call.before) else raised
-
-
-def _show_power(call: TemplateCall) -> str:
-    return f"×10^{call.get(0)}"
-
-
-def _show_power_of_ten(call: TemplateCall) -> str:
-    return f"10^{call.get(0)}"
 
 
 def _show_fraction(call: TemplateCall) -> str:
@@ -214,9 +176,11 @@ def _show_as_of(call: TemplateCall) -> str:
     if alternative := call.first_named("alt"):
         return alternative
 
+    from babel.dates import get_month_names
+
     year, month, day = (call.get(index) for index in range(3))
     number = int(month) if month.isdecimal() and len(month) <= 2 else 0
-    named = _MONTHS[number - 1] if 1 <= number <= len(_MONTHS) else month
+    named = get_month_names(locale="en").get(number, month)
 
     if day and call.first_named("df") == "us":
         date = f"{named} {day}, {year}"
@@ -268,28 +232,20 @@ def _show_value(call: TemplateCall) -> str:
     return f"{text} {call.first_named('u', 'ul')}".rstrip() + (f"/{over}" if over else "")
 
 
-def _show_constant(text: str) -> Callable[[TemplateCall], str]:
-    return lambda call: text
-
-
-def _add_prefix(sign: str) -> Callable[[TemplateCall], str]:
-    return lambda call: f"{sign}{_show_sum(call)}"
-
-
-_TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] = (
+_TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str] | str, str], ...]] = (
     (
-        _show_constant(" – "),
+        " – ",
         "snd|spnd|sndash|spndash|spaced ndash|spaced en dash|snds|spaced en dash space",
     ),
-    (_show_constant(" — "), "smd|spaced mdash|spaced em dash"),
-    (_show_constant("–"), "ndash|en dash|–"),
-    (_show_constant("—"), "mdash|em dash|—"),
-    (_show_constant(" "), "nbsp|nbs|spaces|space|thinsp|thin space|hairsp|nnbsp|zwsp"),
-    (_show_constant(" · "), "·|dot|middot|mdot|bullet|•"),
-    (_show_constant("|"), "!"),
-    (_show_constant("="), "="),
-    (_show_constant("'"), "'"),
-    (_show_constant("' "), "' "),
+    (" — ", "smd|spaced mdash|spaced em dash"),
+    ("–", "ndash|en dash|–"),
+    ("—", "mdash|em dash|—"),
+    (" ", "nbsp|nbs|spaces|space|thinsp|thin space|hairsp|nnbsp|zwsp"),
+    (" · ", "·|dot|middot|mdot|bullet|•"),
+    ("|", "!"),
+    ("=", "="),
+    ("'", "'"),
+    ("' ", "' "),
     (_show_measure, "convert|cvt|conv|convertinfobox"),
     (_show_value, "val"),
     (_show_number, "num|nts|nombre|formatnum|formatnumber|zahl|fontnum"),
@@ -299,12 +255,12 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
     (_show_circa, "circa|c.|ca."),
     (_show_floruit, "floruit|fl."),
     (_show_as_of, "as of|asof|as-of"),
-    (_show_power, "e|×10^|x10^"),
-    (_show_power_of_ten, "10^|esp"),
+    ("×10^{0}", "e|×10^|x10^"),
+    ("10^{0}", "10^|esp"),
     (_show_raised, "sup|superscript|hochgestellt"),
-    (_show_first, "sub|subscript|tiefgestellt"),
+    ("{0}", "sub|subscript|tiefgestellt"),
     (
-        _show_first,
+        "{0}",
         "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|"
         "abbr|abbrlink|abbrv|abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|"
         "small caps|sc1|sc2|em|strong|bold|italic|italics|underline|mvar|math|var|tt|mono|kbd|key|"
@@ -312,11 +268,11 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
         "angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
     ),
     (
-        _show_first,  # German abbreviations of languages, which stand before a word
+        "{0}",  # German abbreviations of languages, which stand before a word
         "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|"
         "sas|uks|els",
     ),
-    (_show_second, "langx"),
+    ("{1}", "langx"),
     (
         _show_last,
         "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|"
@@ -324,26 +280,31 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
     ),
     (_show_words, "sortname|ship|schiff"),
     (_show_joined, "chem|chem2|linktext|gaps"),
-    (_show_second, "audio"),
-    (_add_prefix("HMS "), "hms"),
-    (_add_prefix("USS "), "uss"),
-    (_add_prefix("SS "), "ss"),
-    (_show_constant("'s"), "'s"),
+    ("{1}", "audio"),
+    ("HMS {0}", "hms"),
+    ("USS {0}", "uss"),
+    ("SS {0}", "ss"),
+    ("'s", "'s"),
     (_show_japanese, "nihongo|nihongo2"),
-    (_show_quoted, '"'),
-    (_show_block, "quote|blockquote|cquote|quotation|zitat|zitat-en|bq|poemquote|poem quote"),
+    ("„{0}“", '"'),
+    ("\n{0}\n", "quote|blockquote|cquote|quotation|zitat|zitat-en|bq|poemquote|poem quote"),
     (_show_date, "date|date-|date de naissance|date de naissance-|date de décès|date de décès-"),
-    (_add_prefix("US$"), "us$|usd|usdconvert"),
-    (_add_prefix("€"), "eur|€|euro"),
-    (_add_prefix("£"), "gbp|£|gbpconvert"),
-    (_add_prefix("₹"), "inr|₹|inrconvert"),
-    (_add_prefix("¥"), "jpy|¥|cny|jpyconvert"),
+    ("US${0}", "us$|usd|usdconvert"),
+    ("€{0}", "eur|€|euro"),
+    ("£{0}", "gbp|£|gbpconvert"),
+    ("₹{0}", "inr|₹|inrconvert"),
+    ("¥{0}", "jpy|¥|cny|jpyconvert"),
 )
+"""How templates show their arguments, as a function or as a form for `_fill`, and their names."""
 _TEMPLATES: Final[Mapping[str, Callable[[TemplateCall], str]]] = {
     **{
-        f"{prefix}-{code}": _show_first
+        f"{prefix}-{code}": partial(_fill, "{0}")
         for prefix in ("lang", "ipa")
         for code in LANGUAGE_PREFIXES | {"grc"}
     },
-    **{name: show for show, names in _TEMPLATE_GROUPS for name in names.split("|")},
+    **{
+        name: partial(_fill, show) if isinstance(show, str) else show
+        for show, names in _TEMPLATE_GROUPS
+        for name in names.split("|")
+    },
 }
