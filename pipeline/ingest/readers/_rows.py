@@ -46,7 +46,8 @@ _MOST_SHOWN_KEYS: Final = 10
 """Maximum keys that a message lists."""
 _SHOWN_KEY_CHARACTERS: Final = 40
 """Maximum characters of a key in a message."""
-_DEFAULT_URL_KEY: Final = "url"
+_OPTIONAL_KEYS: Final = ("url_key", "id_key", "language_key", "date_key")
+"""Options that name fields which rows need not have."""
 TARGET_FIELD: Final = "target_text"
 KEY_CHECK_ROWS: Final = 1000
 """Number of first rows that are searched for each configured key; a key in none is reported."""
@@ -61,7 +62,7 @@ class FieldOptions:
 
     text_key: str = "text"
     """field with the text, or with the messages of a dialogue"""
-    url_key: str = _DEFAULT_URL_KEY
+    url_key: str = "url"
     """field with the URL, if any"""
     id_key: str | None = None
     """field that becomes `id` of `extra`"""
@@ -79,7 +80,7 @@ class FieldOptions:
 
     @model_validator(mode="after")
     def _refuse_other_names(self) -> Self:
-        for key in ("text_key", "url_key", "id_key", "language_key", "date_key"):
+        for key in ("text_key", *_OPTIONAL_KEYS):
             if self.exported and getattr(self, key) != getattr(FieldOptions, key):
                 raise ValueError(
                     f"{key}: `exported: true` reads the columns that `clozeline export-documents` "
@@ -123,13 +124,10 @@ class RecordMaker:
 
     def __init__(self, options: FieldOptions) -> None:
         self._options = options
-        configured = {
-            "url_key": None if options.url_key == _DEFAULT_URL_KEY else options.url_key,
-            "id_key": options.id_key,
-            "language_key": options.language_key,
-            "date_key": options.date_key,
+        keys = {option: getattr(options, option) for option in _OPTIONAL_KEYS}
+        self._missing = {
+            option: key for option, key in keys.items() if key != getattr(FieldOptions, option)
         }
-        self._missing = {option: key for option, key in configured.items() if key is not None}
         self._rows = 0
 
     def missing_keys(self) -> list[str]:
@@ -141,10 +139,12 @@ class RecordMaker:
         """Columns that must be text."""
         return self._options.text_key, self._options.url_key
 
-    def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
-        """Return why a table with these columns yields no records; "" if it yields some."""
+    def explain_unusable(self, names: Sequence[str]) -> str:
+        """Return why a table with these columns yields no records; "" if it may yield some."""
+        key = self._options.text_key
+        is_nested = key.partition(".")[0] in names
         return explain_duplicate_names(names) or (
-            "" if has_text else explain_missing_key(self._options.text_key, names)
+            "" if is_nested else explain_missing_key(key, names)
         )
 
     def is_header(self, names: Sequence[str]) -> bool:
@@ -164,13 +164,11 @@ class RecordMaker:
     ) -> RawRecord | SkippedRecord:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
         if self._missing and self._rows < KEY_CHECK_ROWS:
-            found_options = [
-                option
+            self._missing = {
+                option: key
                 for option, key in self._missing.items()
-                if value_at(row, key) not in (None, "")
-            ]
-            for option in found_options:
-                del self._missing[option]
+                if value_at(row, key) in (None, "")
+            }
         self._rows += 1
         record = make_record(row, self._options, locator_type, locator, length)
         if self._options.exported and isinstance(record, RawRecord):
@@ -196,7 +194,7 @@ class RowKeeper(RecordMaker):
     def __init__(self) -> None:
         super().__init__(FieldOptions())
 
-    def explain_unusable(self, names: Sequence[str], *, has_text: bool = True) -> str:
+    def explain_unusable(self, names: Sequence[str]) -> str:
         return explain_duplicate_names(names)
 
     def is_header(self, names: Sequence[str]) -> bool:
@@ -274,25 +272,24 @@ def make_record(
     url = value_at(row, options.url_key)
     url = repair_surrogates(url) if isinstance(url, str) and url else None
 
-    # every other field goes to `extra`
-    others = dict(row)
+    def find(key: str | None) -> Any:
+        return None if key is None else value_at(row, key)
 
-    for key in (options.text_key, options.url_key):
-        if key in others:
-            del others[key]
-        elif "." in key:
+    date = parse_date(find(options.date_key))
+    language = parse_code(find(options.language_key))
+    identity = find(options.id_key)
+
+    # every other field goes to `extra`, and so do values that cannot be read
+    others = _remove_field(_remove_field(row, options.text_key), options.url_key)
+    for key, value in (
+        (options.date_key, date),
+        (options.language_key, language),
+        (options.id_key, identity),
+    ):
+        if key is not None and value is not None:
             others = _remove_field(others, key)
-
-    date = None if options.date_key is None else parse_date(value_at(row, options.date_key))
-    if options.date_key is not None and date is not None:
-        others = _remove_field(others, options.date_key)
-    language = (
-        None if options.language_key is None else parse_code(value_at(row, options.language_key))
-    )
-    if options.language_key is not None and language is not None:
-        others = _remove_field(others, options.language_key)
-    if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
-        others = {**_remove_field(others, options.id_key), RECORD_ID: identity}
+    if identity is not None:
+        others[RECORD_ID] = identity
     return RawRecord(
         locator,
         locator_type,

@@ -17,7 +17,6 @@ from clozeline.pipeline.ingest.readers._rows import (
     FIELD_REASONS,
     FieldOptions,
     RowReader,
-    value_at,
 )
 
 _DAMAGE_ERRORS: Final = (pa.ArrowException, OSError, ValueError, ArithmeticError)
@@ -90,29 +89,26 @@ class TableFileReader(RowReader):
 
         try:
             with self.table(path) as (schema, parts):
-                key = self._options.text_key
                 # a table without the text column is one fault, not one per row
-                text_type = _find_column_type(schema, key)
-                if why := self._records.explain_unusable(
-                    schema.names, has_text=text_type is not None
-                ):
+                if why := self._records.explain_unusable(schema.names):
                     yield SkippedRecord("malformed", "schema", missing_text=why)
                     return
                 for part in parts:
-                    row = yield from self._read_part(part, text_type, row)
+                    row = yield from self._read_part(part, schema, row)
                 if row == 0:
                     yield NO_RECORDS
         except _DAMAGE_ERRORS:
             yield SkippedRecord("malformed", "damaged", row)
 
     def _read_part(
-        self, part: TablePart, text_type: pa.DataType | None, row: int
+        self, part: TablePart, schema: pa.Schema, row: int
     ) -> Generator[Item, None, int]:
         """Yield the rows of a part from an index on; return the index of the next part.
 
         Lost rows are yielded too, so that later indices do not change.
         """
         first = row
+        key = self._options.text_key
 
         try:
             for batch in part.batches():
@@ -120,18 +116,15 @@ class TableFileReader(RowReader):
                     item: Item = SkippedRecord("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = self._records.make(fields, self.locator_type, row, 1)
-
-                    # the type of the column explains a text that is neither text nor a dialogue
-                    is_other = fields is not None and not is_dialogue(
-                        value_at(fields, self._options.text_key)
-                    )
-                    if is_other and isinstance(item, SkippedRecord) and item.reason == "text_type":
-                        item = replace(
-                            item,
-                            missing_text=f"column {self._options.text_key!r} has the type "
-                            f"{text_type}, not text",
-                        )
-
+                        # the type of the column explains a text that is no dialogue either
+                        if (
+                            isinstance(item, SkippedRecord)
+                            and item.reason == "text_type"
+                            and key in fields
+                            and not is_dialogue(fields[key])
+                        ):
+                            why = f"column {key!r} has the type {schema.field(key).type}, not text"
+                            item = replace(item, missing_text=why)
                     row += 1
                     yield item
         except _DAMAGE_ERRORS:
@@ -142,21 +135,6 @@ class TableFileReader(RowReader):
             row += lost
 
         return row
-
-
-def _find_column_type(schema: pa.Schema, key: str) -> pa.DataType | None:
-    """Return the type of a column or of a dotted path in structs and maps; None if it is absent."""
-    if key in schema.names:
-        return schema.field(schema.names.index(key)).type
-    head, dot, rest = key.partition(".")
-    outer = schema.field(schema.names.index(head)).type if dot and head in schema.names else None
-    if outer is not None and pa.types.is_map(outer):
-        return outer.item_type
-    return (
-        _find_column_type(pa.schema(list(outer)), rest)
-        if outer is not None and pa.types.is_struct(outer)
-        else None
-    )
 
 
 def iterate_rows(
