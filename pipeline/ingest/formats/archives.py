@@ -6,6 +6,7 @@ file. Links, devices and names that lead out of the archive are counted, never f
 
 import io
 import posixpath
+import re
 import struct
 import tarfile
 import tempfile
@@ -13,8 +14,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+from itertools import chain, islice
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from clozeline.pipeline.ingest.formats.decompression import (
     Damage,
@@ -59,25 +61,25 @@ _EXTRA_FIELD_TYPES: Final = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-_TAR_ERRORS: Final = (
+_SLICE_BYTES: Final = 1 << 14
+"""Bytes that `tarfile` gets at a time; it copies them with each header."""
+_ERRORS: Final = (
     tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
     OSError,
     ValueError,
     EOFError,
     OverflowError,
-    RecursionError,
-    struct.error,
-)
-_ZIP_ERRORS: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    ValueError,
-    OSError,
-    NotImplementedError,
     RuntimeError,
     struct.error,
 )
+"""Exceptions that the libraries raise on damaged archives."""
+_DIRECTORY_SIZES: Final = (
+    re.compile(rb".*PK\x06\x06.{36}(.{8})", re.DOTALL),
+    re.compile(rb".*PK\x05\x06.{8}(.{4})", re.DOTALL),
+)
+"""The size of the member list in the last records of a zip file, of the large form first."""
 
 
 class MemberStat(NamedTuple):
@@ -169,12 +171,6 @@ def iterate_members(
                 yield MemberFile(str(path), name, copied)
 
 
-def _is_unsafe(name: str) -> bool:
-    """Return whether a name leads out of the folder into which it would be unpacked."""
-    parts = name.replace("\\", "/").split("/")
-    return name.startswith(("/", "\\")) or ".." in parts or parts[0].endswith(":")
-
-
 def _reason_to_skip(name: str) -> str:
     """Return why a file of this name is skipped, as in folders; "" if it is read."""
     parts = name.split("/")
@@ -186,48 +182,45 @@ def _reason_to_skip(name: str) -> str:
 
 
 def _find_fault(name: str, *, is_file: bool) -> str:
-    return "unsafe_name" if _is_unsafe(name) else "" if is_file else "link"
+    """Return why a member is not read: its name leads out of the folder, or it is no file."""
+    path = PureWindowsPath(name)  # which knows the separators and roots of every system
+    return "unsafe_name" if path.root or ".." in path.parts else "" if is_file else "link"
 
 
 def _copy_content(
-    source: io.BufferedIOBase | BinaryIO, target: Path, limits: InputLimits, compressed: int
+    source: IO[bytes], target: Path, limits: InputLimits, compressed: int
 ) -> bytes | Path:
     """Return the content of a member, or the temporary file that holds it.
 
     Raises:
         Damage: the content is suspiciously large.
     """
-    pieces = []
-    produced = 0
+    pieces = _read_pieces(source, limits, compressed)
+    start = b"".join(islice(pieces, _MOST_MEMORY_BYTES // _COPY_BYTES))
+    if not (following := next(pieces, b"")):
+        return start
 
+    # remove the former member first: some file systems store a truncated file at once
+    target.unlink(missing_ok=True)
+    with target.open("wb") as file:
+        file.writelines(chain((start, following), pieces))
+    return target
+
+
+def _read_pieces(source: IO[bytes], limits: InputLimits, compressed: int) -> Iterator[bytes]:
+    produced = 0
     while piece := source.read(_COPY_BYTES):
         produced += len(piece)
         if is_bomb(limits, compressed, produced):
             raise Damage("bomb")
-        pieces.append(piece)
-        if produced > _MOST_MEMORY_BYTES:
-            break
-    else:
-        return b"".join(pieces)
-
-    # remove the former member first: some file systems store a truncated file at once
-    target.unlink(missing_ok=True)
-
-    with target.open("wb") as file:
-        file.writelines(pieces)
-        while piece := source.read(_COPY_BYTES):
-            produced += len(piece)
-            if is_bomb(limits, compressed, produced):
-                raise Damage("bomb")
-            file.write(piece)
-
-    return target
+        yield piece
 
 
 class _TarHeader(tarfile.TarInfo):
-    """A tar header that counts invalid blocks and bounds the size of names and extra fields."""
+    """A tar header that counts invalid blocks and bounds the sizes that headers claim."""
 
     bad_blocks = 0
+    largest = 0
     ended = False
 
     @classmethod
@@ -241,60 +234,59 @@ class _TarHeader(tarfile.TarInfo):
             cls.bad_blocks += 1
             raise
 
-        if header.size < 0 or (
-            header.type in _EXTRA_FIELD_TYPES and header.size > _MOST_HEADER_BYTES
-        ):
+        is_extra = header.type in _EXTRA_FIELD_TYPES
+        if not 0 <= header.size <= (_MOST_HEADER_BYTES if is_extra else cls.largest):
             cls.bad_blocks += 1
             raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
 
         return header
 
 
-class _DecompressedStream(io.RawIOBase):
-    """The decompressed content of a file up to the first damage; `reason` names the damage."""
+class _TarStream:
+    """The decompressed content of a file up to the first damage."""
 
     def __init__(self, path: InputFile, limits: InputLimits) -> None:
-        self.reason = ""
+        self.damage = Damage("")
         self.ended = False
-        self.lost_bytes = 0
-        self._pieces = decompress_file(path, limits, resume=False)
-        self._rest = memoryview(b"")
+        self._slices = self._iterate_slices(decompress_file(path, limits, resume=False))
 
-    def readable(self) -> bool:
-        return True
+    def read(self, _: int) -> bytes:
+        """Return the next bytes, however many `tarfile` wants."""
+        content = next(self._slices, b"")
+        self.ended = not content
+        return content
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest and not self.ended:
-            piece = next(self._pieces, b"")
+    def _iterate_slices(self, pieces: Iterator[bytes | Damage]) -> Iterator[bytes]:
+        for piece in pieces:
             if isinstance(piece, Damage):
-                self.reason = piece.reason
-                self.lost_bytes = piece.lost_bytes
-                piece = b""
-            self._rest = memoryview(piece)
-            self.ended = not piece
+                self.damage = piece
+                return
+            for at in range(0, len(piece), _SLICE_BYTES):
+                yield piece[at : at + _SLICE_BYTES]
 
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+    def end(self, name: str, reason: str = "truncated") -> UnreadMember:
+        """Return what is not read at the end, with the damage as the reason if there is one."""
+        return UnreadMember(name, self.damage.reason or reason, lost_bytes=self.damage.lost_bytes)
 
 
 def _iterate_tar(
     path: InputFile, limits: InputLimits, content: Path
 ) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
-    header: type[_TarHeader] = type("Header", (_TarHeader,), {})
-    stream = _DecompressedStream(path, limits)
+    claims = {"largest": limits.decompressed_bytes}
+    header: type[_TarHeader] = type("Header", (_TarHeader,), claims)
+    stream = _TarStream(path, limits)
     last = ""
 
     try:
         tar: Any = tarfile.open(  # noqa: SIM115
-            fileobj=io.BufferedReader(stream, _COPY_BYTES),
+            fileobj=cast(BinaryIO, stream),
             mode="r|",
+            bufsize=_COPY_BYTES,
             tarinfo=header,
             ignore_zeros=True,
         )
-    except _TAR_ERRORS:
-        yield UnreadMember(path.name, stream.reason or "damaged", lost_bytes=stream.lost_bytes)
+    except _ERRORS:
+        yield stream.end(path.name, "damaged")
         return
 
     while (member := _next_member(tar, stream)) is not None:
@@ -318,49 +310,32 @@ def _iterate_tar(
         except Damage as damage:
             yield UnreadMember(last, damage.reason)
             return
-        except _TAR_ERRORS:
-            yield UnreadMember(last, stream.reason or "truncated", lost_bytes=stream.lost_bytes)
+        except _ERRORS:
+            yield stream.end(last)
             return
 
         yield last, copied
 
-    if stream.reason or not header.ended:
-        yield UnreadMember(
-            f"behind {last}", stream.reason or "truncated", lost_bytes=stream.lost_bytes
-        )
+    if stream.damage.reason or not header.ended:
+        yield stream.end(f"behind {last}")
     elif header.bad_blocks:
         yield UnreadMember(f"behind {last}", "damaged")
 
 
-def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | None:
+def _next_member(tar: Any, stream: _TarStream) -> tarfile.TarInfo | None:
     """Return the next member with a valid header, or None at the end."""
-    if tar.firstmember is not None:  # opening the file has read the first member
-        first: tarfile.TarInfo = tar.next()
-        return first
-
-    position = -1
-    while not (stream.ended and position == tar.fileobj.tell()):
-        position = tar.fileobj.tell()
-        # skip the remaining content of the last member, which may claim any size
-        while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(
-            min(left, _COPY_BYTES)
-        ):
-            pass
-
-        if left > 0:
-            return None
+    while True:
         try:
             member: tarfile.TarInfo | None = tar.next()
-        except _TAR_ERRORS:
+        except _ERRORS:
+            if stream.ended:
+                return None
             tar.tarinfo.bad_blocks += 1
             tar.offset = (
                 -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
             )
-            continue
-
-        return member
-
-    return None
+        else:
+            return member
 
 
 def _iterate_zip(
@@ -376,7 +351,7 @@ def _iterate_zip(
 
         try:
             archive = zipfile.ZipFile(file)
-        except _ZIP_ERRORS:
+        except _ERRORS:
             yield UnreadMember(path.name, "damaged")
             return
 
@@ -395,13 +370,11 @@ def _iterate_zip(
 
             try:
                 with archive.open(member) as source:
-                    copied = _copy_content(
-                        cast(BinaryIO, source), content, limits, member.compress_size
-                    )
+                    copied = _copy_content(source, content, limits, member.compress_size)
             except Damage as damage:
                 yield UnreadMember(name, damage.reason)
                 continue
-            except _ZIP_ERRORS:
+            except _ERRORS:
                 yield UnreadMember(name, "damaged")
                 continue
 
@@ -418,8 +391,5 @@ def _read_directory_size(file: BinaryIO, size: int) -> int:
     """Return the size of the member list as the end of a zip file states it; 0 if absent."""
     file.seek(max(0, size - (1 << 17)))
     tail = file.read()
-    if (start := tail.rfind(b"PK\x06\x06")) >= 0 and len(tail) >= start + 48:
-        return int(struct.unpack_from("<Q", tail, start + 40)[0])
-    if (start := tail.rfind(b"PK\x05\x06")) >= 0 and len(tail) >= start + 16:
-        return int(struct.unpack_from("<I", tail, start + 12)[0])
-    return 0
+    found = next(filter(None, (size.match(tail) for size in _DIRECTORY_SIZES)), None)
+    return int.from_bytes(found[1], "little") if found else 0
