@@ -61,7 +61,7 @@ class TableFileReader(RowReader):
 
     locator_type: ClassVar[str]
     """unit of the locator, part of the document uid"""
-    reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "damaged", "schema")
+    reasons = (*FIELD_REASONS, "damaged", "schema")
 
     Options = FieldOptions
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,9 +16,9 @@ _FILE_MAGIC: Final = b"ARROW1"
 class ArrowReader(TableFileReader):
     """Reads one record batch at a time; after a damaged batch, a file continues with the next."""
 
-    VERSION: ClassVar[int] = 5
-    suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
-    locator_type: ClassVar[str] = "arrow"
+    VERSION = 5
+    suffixes = (".arrow", ".feather")
+    locator_type = "arrow"
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -42,9 +42,9 @@ class CsvReader(RowReader):
         cold.`
     """
 
-    VERSION: ClassVar[int] = 4
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 4
+    suffixes = (".csv",)
+    reasons = (
         *DAMAGE_REASONS,
         BAD_DOCUMENT,
         "bad_csv",

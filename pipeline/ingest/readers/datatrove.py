@@ -1,7 +1,7 @@
 """Read what a reader of datatrove yields, which was stored before as lines of JSON."""
 
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -19,9 +19,9 @@ class DatatroveReader(LineFileReader):
     stored once, in `OUT/read/`, and this file is read again in every later run.
     """
 
-    VERSION: ClassVar[int] = 1
-    self_delimiting: ClassVar[bool] = True
-    reasons: ClassVar[tuple[str, ...]] = JsonlReader.reasons
+    VERSION = 1
+    self_delimiting = True
+    reasons = JsonlReader.reasons
 
     @config_class
     class Options(JsonlReader.Options):

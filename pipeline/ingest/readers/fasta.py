@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -39,10 +39,10 @@ class FastaReader(Reader):
         `made`.
     """
 
-    VERSION: ClassVar[int] = 1
-    holds_sequences: ClassVar[bool] = True
-    suffixes: ClassVar[tuple[str, ...]] = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 1
+    holds_sequences = True
+    suffixes = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
+    reasons = (
         *DAMAGE_REASONS,
         "line_bytes",
         "no_header",

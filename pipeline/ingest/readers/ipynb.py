@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers import Item, RawRecord, SkippedRecord
@@ -15,11 +15,11 @@ class IpynbReader(WholeFileReader):
     Outputs and attachments are dropped. Formats 3 and 4 are read, compressed or not.
     """
 
-    VERSION: ClassVar[int] = 1
-    suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
-    reasons: ClassVar[tuple[str, ...]] = (*WholeFileReader.reasons, "bad_json")
-    locator_type: ClassVar[str] = "ipynb"
-    is_markup: ClassVar[bool] = False
+    VERSION = 1
+    suffixes = (".ipynb",)
+    reasons = (*WholeFileReader.reasons, "bad_json")
+    locator_type = "ipynb"
+    is_markup = False
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         for item in super().read(path, start, end):

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import (
@@ -40,8 +40,8 @@ class JsonArrayReader(RowReader):
         `[{"text": "It is raining."}, {"text": "And cold."}]`
     """
 
-    VERSION: ClassVar[int] = 6
-    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
+    VERSION = 6
+    reasons = (*DAMAGE_REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
 

@@ -1,7 +1,6 @@
 """Read JSON lines, compressed or not: each line is an object, each object a document."""
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.decompression import InputFile, decompress_file
@@ -18,10 +17,10 @@ from clozeline.pipeline.ingest.readers._rows import (
 class JsonlReader(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
-    VERSION: ClassVar[int] = 4
-    self_delimiting: ClassVar[bool] = True
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
-    reasons: ClassVar[tuple[str, ...]] = (*LineFileReader.line_reasons, "bad_json")
+    VERSION = 4
+    self_delimiting = True
+    suffixes = (".jsonl", ".ndjson", ".json")
+    reasons = (*LineFileReader.line_reasons, "bad_json")
 
     @config_class
     class Options(FieldOptions, EncodingOptions):

@@ -1,7 +1,5 @@
 """Read text files, compressed or not, with one document per line."""
 
-from typing import ClassVar
-
 from clozeline.pipeline.ingest.readers import Item, RawRecord
 from clozeline.pipeline.ingest.readers._rows import LineFileReader
 
@@ -9,8 +7,8 @@ from clozeline.pipeline.ingest.readers._rows import LineFileReader
 class LinesReader(LineFileReader):
     """Reads each line as a document. Name it in the recipe: `reader: lines`."""
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = LineFileReader.line_reasons
+    VERSION = 1
+    reasons = LineFileReader.line_reasons
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         return RawRecord(offset, "lines", length, line)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from itertools import chain, pairwise
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.pipeline.ingest.documents.document import RECORD_ID
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
@@ -27,9 +27,9 @@ class MboxReader(Reader):
     the subject, and the message id as `id`.
     """
 
-    VERSION: ClassVar[int] = 2
-    suffixes: ClassVar[tuple[str, ...]] = (".mbox", ".mbx", ".eml")
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 2
+    suffixes = (".mbox", ".mbx", ".eml")
+    reasons = (
         *DAMAGE_REASONS,
         "bad_message",
         "charset",

@@ -6,7 +6,7 @@ mwparserfromhell parses the wikitext; its nodes distinguish lists, line breaks, 
 import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from xml.parsers import expat
 
 from clozeline.errors import ConfigurationError
@@ -105,8 +105,8 @@ class MediawikiReader(Reader):
     `clozeline[mediawiki]`.
     """
 
-    VERSION: ClassVar[int] = 4
-    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "bad_xml", "too_large")
+    VERSION = 4
+    reasons = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _PageParser(min(self._limits.record_bytes, _LONGEST_PAGE))

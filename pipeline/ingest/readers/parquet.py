@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import pyarrow.parquet
 
@@ -24,9 +24,9 @@ _LEAST_ROWS: Final = 16
 class ParquetReader(TableFileReader):
     """Reads batches of rows; after a damaged row group, it continues with the next."""
 
-    VERSION: ClassVar[int] = 5
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
-    locator_type: ClassVar[str] = "parquet"
+    VERSION = 5
+    suffixes = (".parquet",)
+    locator_type = "parquet"
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Final
 
 from lxml import etree
 
@@ -48,8 +48,8 @@ class StackexchangeReader(Reader):
 
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "bad_xml", "too_large")
+    VERSION = 1
+    reasons = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         ahead = b""

@@ -56,7 +56,7 @@ class WholeFileReader(Reader):
 class TextReader(WholeFileReader):
     """Reads a file, compressed or not, and detects its encoding."""
 
-    VERSION: ClassVar[int] = 2
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
-    locator_type: ClassVar[str] = "text"
-    is_markup: ClassVar[bool] = False
+    VERSION = 2
+    suffixes = (".txt", ".text", ".md", ".rst")
+    locator_type = "text"
+    is_markup = False

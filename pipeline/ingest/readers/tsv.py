@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -34,9 +34,9 @@ class TsvReader(RowReader, LineFileReader):
         `It is raining.<tab>Es regnet.`
     """
 
-    VERSION: ClassVar[int] = 3
-    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
-    reasons: ClassVar[tuple[str, ...]] = (*LineFileReader.line_reasons, "fields")
+    VERSION = 3
+    suffixes = (".tsv",)
+    reasons = (*LineFileReader.line_reasons, "fields")
 
     @config_class
     class Options(FieldOptions, EncodingOptions):

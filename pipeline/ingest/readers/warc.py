@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, ClassVar, Final
+from typing import BinaryIO, Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, RECORD_ID
@@ -48,9 +48,9 @@ class WarcReader(Reader):
     record id as `id`.
     """
 
-    VERSION: ClassVar[int] = 8
-    suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 8
+    suffixes = (".warc", ".wet")
+    reasons = (
         "bad_header",
         "bad_length",
         "bomb",
