@@ -30,7 +30,7 @@ from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Component, component_types
 
-_CLEAN_VERSION: Final = 4
+_CLEAN_VERSION: Final = 5
 _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 )

@@ -178,7 +178,8 @@ class CleaningSteps:
         identified = self._language.identify(document, stated_language)
         if identified is None:
             return None
-        return self._apply_filters(late, identified)
+        kept = self._apply_filters(late, identified)
+        return None if kept is None else kept.replace_text(kept.text)
 
     def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
         """Yield the chapters of each text or page; yield other items and empty pages unchanged."""
@@ -247,7 +248,7 @@ class CleaningSteps:
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text, as_written=self._as_written)
 
-        return document.replace_text(document.text, statistics.words)
+        return document
 
 
 @dataclass

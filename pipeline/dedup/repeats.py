@@ -41,7 +41,6 @@ from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Doc
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm, normalize_as
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_hashes import WordHashes
 from clozeline.seeding import hash64
 
@@ -385,9 +384,7 @@ class PartRemoval:
         if not removed:
             return document
         add_counts(self.counts, {"edits": removed, "edited": 1})
-        return document.replace_text(
-            text, TextStatistics(text).words, flags=document.flags | FLAG_SPANS_REMOVED
-        )
+        return document.replace_text(text, flags=document.flags | FLAG_SPANS_REMOVED)
 
     def _reject(self, document: Document, reason: str, detail: str) -> Rejection:
         return Rejection.from_document(

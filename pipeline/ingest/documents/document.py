@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import xxhash
 
+from clozeline.pipeline.text.normal_form import count_words
+
 FLAG_DECODED_BY_GUESS: Final = 1
 FLAG_REPLACEMENTS: Final = 2
 FLAG_TRUNCATED_SOURCE: Final = 4
@@ -90,15 +92,20 @@ class Document:
     def replace(self, **changes: Any) -> Document:
         return replace(self, **changes)
 
-    def replace_text(self, text: str, words: int, **changes: Any) -> Document:
-        """Return the document with another text and its number of words.
+    def replace_text(self, text: str, **changes: Any) -> Document:
+        """Return the document with another text and its numbers of characters and words.
 
         The hash covers both sides of a pair.
         """
         sides = [text] if self.target_text is None else [text, self.target_text]
         digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
         return replace(
-            self, text=text, content_hash=digest, n_chars=len(text), n_words=words, **changes
+            self,
+            text=text,
+            content_hash=digest,
+            n_chars=len(text),
+            n_words=count_words(text),
+            **changes,
         )
 
     def as_row(self) -> dict[str, object]:

@@ -140,7 +140,7 @@ DOCUMENTS = st.builds(
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_any_document_comes_back(tmp_path_factory, form, documents):
     folder = tmp_path_factory.mktemp("any")
-    written = [document.replace_text(document.text, 0) for document in documents]
+    written = [document.replace_text(document.text) for document in documents]
     (folder / "first").mkdir()
     write_documents(folder / "first" / "000000.arrow", written)
     words = [str(folder / "first"), f"output={folder / 'files'}", f"format={form}"]
