@@ -3,12 +3,12 @@
 import re
 from typing import Any, Final
 
-# MathJax 2 keeps a formula in a script, behind what it shows
-_SCRIPT: Final = "script[type^='math/tex'], script[type^='math/asciimath']"
 _COPY: Final = re.compile(r"\b(?:MathJax|MJX|mjx-)")
+# a selector walks the entire page; `:is` asks only elements of the tag, or with the attribute
 _FORMULAS: Final = (
-    f"{_SCRIPT}, .katex, .mwe-math-element, mjx-container, .MathJax, .MathJax_CHTML, "
-    ".MathJax_SVG, .mjx-chtml, math, img[class*='mwe-math'], img.math, img.tex, img.latex"
+    "script:is([type^='math/tex'], [type^='math/asciimath']), math, mjx-container, [class]:is("
+    ".katex, .mwe-math-element, .MathJax, .MathJax_CHTML, .MathJax_SVG, .mjx-chtml), "
+    "img:is([class*='mwe-math'], .math, .tex, .latex)"
 )
 _BLOCK: Final = ".katex-display, [display='block'], [display='true'], [type*='display']"
 _WRAPPED: Final = re.compile(
@@ -36,15 +36,19 @@ def write_formulas(tree: Any) -> None:
 
     Their visible forms repeat the letters, or consist of pictures.
     """
-    for script in tree.body.query_selector_all(_SCRIPT).values():
+    nodes = list(tree.body.query_selector_all(_FORMULAS).values())
+    # MathJax 2 keeps a formula in a script, behind what it shows
+    for script in (node for node in nodes if node.tag == "script"):
         while (copy := script.prev_element) is not None and _COPY.search(copy.class_name or ""):
             copy.remove()
 
     last: Any = None
-    for node in tree.body.query_selector_all(_FORMULAS).values():
+    for node in nodes:
         if last is not None and last.contains(node):
             continue
         last = node
+        if node.parent is None:
+            continue
         text = _read_formula(tree, node)
         block = node.closest(_BLOCK) or node.query_selector(_BLOCK)
         text = f" {text} " if block else text

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Set
 from typing import Any, Final
 
 from lxml import etree
@@ -18,19 +17,22 @@ _XHTML: Final = re.compile(
 _CLOSED: Final = re.compile(
     r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>"
 )
-_HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
-_DELETION: Final = re.compile(r"(?i)<(/?)(del|s|strike)\b[^<>]*>")
+_DELETED: Final = ("del", "s", "strike")
+_HIDDEN: Final = (
+    "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i], "
+    f"{', '.join(_DELETED)}"
+)
+_DELETION: Final = re.compile(rf"(?i)<(/?)({'|'.join(_DELETED)})\b[^<>]*>")
 # of two declarations of a property, the last one counts
 _UNSEEN: Final = re.compile(
     r"(?:^|;)\s*(display|visibility)\s*:\s*(?:none|hidden|collapse)\b(?!.*;\s*\1\s*:)", re.DOTALL
 )
-_BUTTONS: Final = (
-    "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
+_REWRITTEN: Final = (
+    "rt, rp, rtc, ruby, :is(h1, h2, h3, h4, h5, h6, summary, dt) button, sup, "
+    "a:is([role='doc-noteref'], [class*='footnote' i], [href*='#'][href*='note' i], "
+    "[href*='#fn' i], [href*='#_ftn' i], [href*='#_edn' i])"
 )
-_REFERENCES: Final = (
-    "sup, a[role='doc-noteref'], a[class*='footnote' i], a[href*='#'][href*='note' i], "
-    "a[href*='#fn' i], a[href*='#_ftn' i], a[href*='#_edn' i]"
-)
+"""Readings of ruby, buttons in headings, and what may refer to notes."""
 
 
 def prepare_page(html: str) -> HTMLTree:
@@ -46,29 +48,20 @@ def prepare_page(html: str) -> HTMLTree:
     """
     if _XHTML.search(html, 0, 4096):
         html = _read_xhtml(html)
-    # a page about language models writes <s> as text, which would delete all that follows
-    tags = Counter((tag.lower(), end) for end, tag in _DELETION.findall(html))
-    deleted = {tag for tag, end in tags if tags[tag, ""] == tags[tag, "/"]}
     page = HTMLTree.parse(html)
     tree: Any = page  # its lists of nodes take quadratic time, except by `values`
     write_formulas(tree)
-    _remove_hidden(tree, deleted)
+    _remove_hidden(tree, html)
 
-    for node in tree.body.query_selector_all("rt, rp, rtc").values():
-        node.decompose()
-    for node in tree.body.query_selector_all(f"ruby, {_BUTTONS}").values():
-        replace_by_text(tree, node, node.text)
-    for node in tree.body.query_selector_all(_REFERENCES).values():
-        raised = node.text.strip()
-        before = _find_text_before(node)
-        link = node.query_selector("a") or node.closest("a")
-        is_link = link is not None and link.text.strip() in raised
-        if (node.tag == "sup" or before[-1:].strip()) and is_reference(
-            raised, before, is_link=is_link
-        ):
-            replace_by_text(tree, node, "")
-        elif node.tag == "sup" and is_exponent(raised, before):
-            replace_by_text(tree, node, f"^{raised}")
+    nodes = list(tree.body.query_selector_all(_REWRITTEN).values())
+    for node in nodes:
+        if node.tag in ("rt", "rp", "rtc"):
+            node.remove()
+    for node in nodes:
+        if node.tag in ("ruby", "button"):
+            replace_by_text(tree, node, node.text)
+        elif node.tag in ("sup", "a"):
+            _rewrite_reference(tree, node)
 
     return page
 
@@ -84,20 +77,37 @@ def _read_xhtml(html: str) -> str:
     return str(etree.tostring(root, method="html", encoding="unicode"))
 
 
-def _remove_hidden(tree: Any, deleted: Set[str]) -> None:
+def _remove_hidden(tree: Any, html: str) -> None:
     """Remove what is hidden or deleted, unless that is most of the page: a script shows it."""
+    nodes = list(tree.body.query_selector_all(_HIDDEN).values())
+    # a page about language models writes <s> as text, which would delete all that follows
+    marks = _DELETION.findall(html) if any(node.tag in _DELETED for node in nodes) else ()
+    tags = Counter((tag.lower(), end) for end, tag in marks)
+    deleted = {tag for tag, end in tags if tags[tag, ""] == tags[tag, "/"]}
     hidden: list[Any] = []
 
-    for node in tree.body.query_selector_all(", ".join((_HIDDEN, *deleted))).values():
+    for node in nodes:
         if (node.tag in deleted or _is_hidden(node)) and not (hidden and hidden[-1].contains(node)):
             hidden.append(node)
         # extractors take these attributes for signs of hidden text
         for name in ("hidden", "aria-hidden", "style"):
             node.delattr(name)
 
-    if 3 * sum(map(_count_characters, hidden)) <= 2 * _count_characters(tree.body):
+    if hidden and 3 * sum(map(_count_characters, hidden)) <= 2 * _count_characters(tree.body):
         for node in hidden:
             replace_by_text(tree, node, "")
+
+
+def _rewrite_reference(tree: Any, node: Any) -> None:
+    """Remove a reference to a note, and mark an exponent with `^`."""
+    raised = node.text.strip()
+    before = _find_text_before(node)
+    link = node.query_selector("a") or node.closest("a")
+    is_link = link is not None and link.text.strip() in raised
+    if (node.tag == "sup" or before[-1:].strip()) and is_reference(raised, before, is_link=is_link):
+        replace_by_text(tree, node, "")
+    elif node.tag == "sup" and is_exponent(raised, before):
+        replace_by_text(tree, node, f"^{raised}")
 
 
 def _count_characters(node: Any) -> int:
