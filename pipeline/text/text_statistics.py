@@ -62,8 +62,7 @@ class TextStatistics:
         lines = self.text.split("\n")
         if self.as_written:
             return [[line] for line in lines]
-        groups = group_lines(lines)
-        return [[lines[number] for number in group] for group in groups]
+        return group_lines(lines)
 
     @cached_property
     def lines(self) -> list[str]:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from statistics import median_low
 from typing import Final, NamedTuple, TypeAlias
 
@@ -72,6 +73,8 @@ class _Line(NamedTuple):
     indent: int
     quotes: str
     columns: int
+    is_last: bool = False
+    """whether an empty line, or the end of the text, follows"""
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,14 @@ class _Block:
     @cached_property
     def is_list(self) -> bool:
         """Whether more than a fifth of the lines start with a marker."""
-        return 5 * sum(_MARKER.match(line.text) is not None for line in self.lines) > len(
-            self.lines
-        )
+        markers = [line for line in self.lines if _MARKER.match(line.text)]
+        return 5 * len(markers) > len(self.lines)
 
 
-def group_lines(lines: Sequence[str]) -> list[range]:
-    """Return the indices of the lines of each paragraph, in order.
+def group_lines(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines of each paragraph, in order.
 
-    The lines of a hard-wrapped paragraph form one range, and each other line forms its own range.
+    The lines of a hard-wrapped paragraph form one group, and each other line forms its own group.
 
     A text is wrapped at a width if it has four lines or more and the width forced nine in ten of
     its breaks: the first word of the next line would not have fitted. Breaks between paragraphs,
@@ -102,28 +104,19 @@ def group_lines(lines: Sequence[str]) -> list[range]:
         lines: the lines of a text, including empty ones.
     """
     filled = [line for line in lines if line]
-    if len(filled) <= _MINIMUM_BREAKS or sum(map(len, filled)) > _MOST_MEAN_CHARACTERS * len(
-        filled
-    ):
-        return [range(number, number + 1) for number in range(len(lines))]
+    joined = set[int]()
+    if sum(map(len, filled)) <= _MOST_MEAN_CHARACTERS * len(filled):
+        joined = _find_continuations(lines, len)
+        # in scripts without blanks, also measure in columns: a wide character takes two
+        if not joined and any(is_written_without_blanks(line[-1]) for line in filled):
+            joined = _find_continuations(lines, _count_columns)
 
-    # in scripts without blanks, also measure in columns: a wide character takes two
-    measures: list[MeasureWidth] = [len]
-    if any(is_written_without_blanks(line[-1]) for line in filled):
-        measures.append(_count_columns)
-    for measure in measures:
-        joined = _find_continuations(lines, measure)
-        if joined:
-            break
-
-    groups = []
-    start = 0
-
-    for number in range(1, len(lines) + 1):
-        if number not in joined:
-            groups.append(range(start, number))
-            start = number
-
+    groups: list[list[str]] = []
+    for number, line in enumerate(lines):
+        if number in joined:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
     return groups
 
 
@@ -131,9 +124,7 @@ def join_paragraph(lines: Sequence[str], line_ends: LineEnds) -> str:
     """Return the lines of a paragraph as one line, without indents and marks of quotations."""
     parts = [lines[0].rstrip()]
     for line in lines[1:]:
-        text = line.strip()
-        if text.startswith(">"):
-            text = _QUOTED.sub("", text, count=1).strip()
+        text = _read_line(line, len).text
         parts[-1] = line_ends.join(parts[-1], text)
         parts.append(text)
     return "".join(parts)
@@ -146,11 +137,9 @@ def unwrap(text: str) -> str:
     """
     if not has_sentence_end_inside(text):
         return text
-    lines = text.split("\n")
     line_ends = LineEnds(text)
-    groups = group_lines(lines)
-    paragraphs = ([lines[number] for number in group] for group in groups)
-    return "\n".join(join_paragraph(paragraph, line_ends) for paragraph in paragraphs)
+    groups = group_lines(text.split("\n"))
+    return "\n".join(join_paragraph(group, line_ends) for group in groups)
 
 
 def _count_columns(text: str) -> int:
@@ -161,18 +150,12 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
     """Return the indices of the lines that continue the paragraph of the previous line."""
     blocks = [block for block in _iter_blocks(lines, measure) if len(block.lines) > 1]
     widths = [(_measure_block(block), block) for block in blocks]
-    seeds = [
-        (width, block)
-        for width, block in widths
-        if _is_wrapped(block, width, _MINIMUM_BREAKS, is_alone=True)
-    ]
-    if not seeds and blocks:
+    seeds = [(width, block) for width, block in widths if _is_wrapped(block, width, is_alone=True)]
+    if not seeds:
         # paragraphs of two or three lines are judged together
-        width = max(width for width, _ in widths)
+        width = max((width for width, _ in widths), default=0)
         together = _Block(0, [line for block in blocks for line in block.lines])
-        if sum(len(block.lines) for block in blocks) > _MINIMUM_BREAKS and _is_wrapped(
-            together, width, _MINIMUM_BREAKS, is_alone=True, ends={*_last_line_indices(blocks)}
-        ):
+        if _is_wrapped(together, width, is_alone=True):
             seeds = [(width, block) for block in blocks]
 
     if not seeds:
@@ -180,10 +163,12 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
 
     # short paragraphs are judged by the usual width of wrapped paragraphs
     usual_width = median_low([width for width, block in seeds for _ in block.lines])
-    if (
-        usual_width < _NARROW_WIDTH
-        and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW
-    ):
+    forced = (
+        _is_forced(line, following, width)
+        for width, block in seeds
+        for line, following in pairwise(block.lines)
+    )
+    if usual_width < _NARROW_WIDTH and sum(forced) < _BREAKS_IF_NARROW:
         return set()
 
     wrapped = {block.first: width for width, block in seeds}
@@ -191,7 +176,7 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
 
     for width, block in widths:
         fits = width <= usual_width + usual_width // _SLACK and _is_wrapped(
-            block, usual_width, 1, is_alone=False
+            block, usual_width, is_alone=False
         )
         if fits or block.first in wrapped:
             joined |= _join_block(block, wrapped.get(block.first, usual_width))
@@ -206,6 +191,7 @@ def _iter_blocks(lines: Sequence[str], measure: MeasureWidth) -> Iterator[_Block
         if line:
             run.append(_read_line(line, measure))
         elif run:
+            run[-1] = run[-1]._replace(is_last=True)
             yield _Block(number - len(run), run)
             run = []
 
@@ -224,14 +210,6 @@ def _measure_block(block: _Block) -> int:
 
 def _can_break(line: _Line) -> bool:
     return " " in line.text or is_written_without_blanks(line.text[-1:])
-
-
-def _last_line_indices(blocks: Sequence[_Block]) -> Iterator[int]:
-    """Yield the index of the last line of each block, counted over all blocks."""
-    count = 0
-    for block in blocks:
-        count += len(block.lines)
-        yield count - 1
 
 
 def _is_forced(line: _Line, following: _Line, width: int) -> bool:
@@ -272,28 +250,14 @@ def _is_boundary(block: _Block, number: int, width: int) -> bool:
     return False
 
 
-def _count_forced(block: _Block, width: int) -> int:
-    pairs = zip(block.lines, block.lines[1:], strict=False)
-    return sum(_is_forced(line, following, width) for line, following in pairs)
-
-
-def _is_wrapped(
-    block: _Block,
-    width: int,
-    fewest: int,
-    *,
-    is_alone: bool,
-    ends: frozenset[int] | set[int] = frozenset(),
-) -> bool:
+def _is_wrapped(block: _Block, width: int, *, is_alone: bool) -> bool:
     """Return whether a block is prose whose breaks were forced by the width.
 
     Args:
-        block: the lines.
+        block: the lines; where one is the last of its paragraph, its line end is not counted.
         width: width of the text in columns.
-        fewest: minimum number of forced breaks.
         is_alone: true if nothing else shows that the text is wrapped, so that its lines must look
             like prose.
-        ends: indices of the lines whose line ends are not counted.
     """
     if width < _MINIMUM_WIDTH:
         return False
@@ -302,15 +266,17 @@ def _is_wrapped(
     closed = 0
 
     for number in range(1, len(block.lines)):
-        if number - 1 in ends or _is_boundary(block, number, width):
+        before = block.lines[number - 1]
+        if before.is_last or _is_boundary(block, number, width):
             continue
-        if _is_forced(block.lines[number - 1], block.lines[number], width):
+        if _is_forced(before, block.lines[number], width):
             forced.append(number)
-        elif _ends_sentence(block.lines[number - 1]):
+        elif _ends_sentence(before):
             closed += 1
         else:
             early += 1
 
+    fewest = _MINIMUM_BREAKS if is_alone else 1
     if len(forced) < max(fewest, closed) or len(forced) < _FORCED_SHARE * (len(forced) + early):
         return False
     return _is_prose(block.lines) and (not is_alone or _continues_sentences(block.lines, forced))

@@ -171,10 +171,9 @@ def test_each_line_is_in_one_paragraph(lines):
     lines = "\n".join(lines).split("\n")
     groups = group_lines(lines)
 
-    assert [number for group in groups for number in group] == list(range(len(lines)))
-    assert all(len(group) == 1 or all(lines[number] for number in group) for group in groups)
+    assert [line for group in groups for line in group] == lines
+    assert all(len(group) == 1 or all(group) for group in groups)
 
     for group in groups:
-        joined = join_paragraph([lines[number] for number in group], LineEnds(""))
-        kept = "".join(lines[number] for number in group)
-        assert re.sub(r"[\s>]", "", joined) == re.sub(r"[\s>]", "", kept)
+        joined = join_paragraph(group, LineEnds(""))
+        assert re.sub(r"[\s>]", "", joined) == re.sub(r"[\s>]", "", "".join(group))
