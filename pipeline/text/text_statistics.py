@@ -95,6 +95,11 @@ class TextStatistics:
         table = shared_table()
         return table, table.ids_of(self._chunks)
 
+    def _column(self, name: str) -> NDArray[np.int64]:
+        """Return a column of the table for the tokens of the text, shape [tokens]."""
+        table, ids = self._tokens
+        return table.columns[name][ids]
+
     @property
     def token_count(self) -> int:
         """Number of tokens."""
@@ -106,13 +111,11 @@ class TextStatistics:
 
         In scripts without blanks, three characters count as a word.
         """
-        table, ids = self._tokens
-        return int(table.word_counts[ids].sum())
+        return int(self._column("word_counts").sum())
 
     @cached_property
     def _word_tokens(self) -> int:
-        table, ids = self._tokens
-        return int(np.count_nonzero(table.word_counts[ids]))
+        return int(np.count_nonzero(self._column("word_counts")))
 
     @property
     def has_blanks(self) -> bool:
@@ -125,20 +128,17 @@ class TextStatistics:
 
         A Korean syllable counts as two characters.
         """
-        table, ids = self._tokens
-        return int(table.sizes[ids].sum()) / self._word_tokens if self._word_tokens else 0.0
+        return int(self._column("sizes").sum()) / max(1, self._word_tokens)
 
     @property
     def mean_letters(self) -> float:
         """Mean length of these tokens without combining marks, such as the vowel signs of Tamil."""
-        table, ids = self._tokens
-        return int(table.letters[ids].sum()) / self._word_tokens if self._word_tokens else 0.0
+        return int(self._column("letters").sum()) / max(1, self._word_tokens)
 
     @cached_property
     def tokens_with_letter(self) -> int:
         """Number of tokens with a letter."""
-        table, ids = self._tokens
-        return int(np.count_nonzero(table.has_letter[ids]))
+        return int(self._column("has_letter").sum())
 
     @cached_property
     def letter_share(self) -> float:
@@ -177,7 +177,7 @@ class TextStatistics:
         """Characters in `_run_tokens` before each token, and the total, shape [tokens + 1]."""
         table, ids = self._run_tokens
         starts = np.zeros(len(ids) + 1, dtype=np.int64)
-        np.cumsum(table.lengths[ids], out=starts[1:])
+        np.cumsum(table.columns["lengths"][ids], out=starts[1:])
         return starts
 
     def _find_repeats(self, n: int) -> _RepeatedNgrams:

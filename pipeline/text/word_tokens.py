@@ -21,6 +21,7 @@ _LONGEST_WORD: Final = 256
 _SUFFIX_CHARS: Final = 32
 _MOST_CACHED: Final = 1 << 17
 _INITIAL_CAPACITY: Final = 1 << 12
+_COLUMNS: Final = ("lengths", "sizes", "letters", "word_counts", "has_letter")
 _KOREAN: Final = re.compile("[\uac00-\ud7a3]")
 _ANY_LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -91,7 +92,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
     """The distinct tokens of many texts, each with an id, and their properties by id.
 
     Most chunks (strings between white space) recur; each is split once, and the table maps it to
-    the ids of its tokens. Ids index the arrays. `lengths` are in characters. For tokens with a
+    the ids of its tokens. Ids index the `columns`. `lengths` are in characters. For tokens with a
     letter or digit, `sizes` and `letters` are the lengths with and without combining marks (a
     Korean syllable has two characters and one letter), and `word_counts` is more than 1 in a script
     without blanks; for others they are 0. Nothing in the table refers to it, so it is freed with
@@ -101,11 +102,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
     def __init__(self) -> None:
         super().__init__()
         self.tokens: list[str] = []
-        self.lengths: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
-        self.sizes: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
-        self.letters: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
-        self.word_counts: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
-        self.has_letter: NDArray[np.bool_] = np.zeros(_INITIAL_CAPACITY, np.bool_)
+        self.columns = {name: np.zeros(_INITIAL_CAPACITY, np.int64) for name in _COLUMNS}
         self._ids: dict[str, int] = {}
 
     @property
@@ -126,23 +123,19 @@ class TokenTable(dict[str, tuple[int, ...]]):
         """Return the id of a token; a new token is added."""
         number = self._ids.setdefault(token, len(self.tokens))
         if number == len(self.tokens):
-            if number == len(self.lengths):
-                self.lengths = np.concatenate((self.lengths, np.zeros_like(self.lengths)))
-                self.sizes = np.concatenate((self.sizes, np.zeros_like(self.sizes)))
-                self.letters = np.concatenate((self.letters, np.zeros_like(self.letters)))
-                self.word_counts = np.concatenate(
-                    (self.word_counts, np.zeros_like(self.word_counts))
-                )
-                self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
+            columns = self.columns
+            if number == len(columns["lengths"]):
+                for name, column in columns.items():
+                    columns[name] = np.concatenate((column, np.zeros_like(column)))
 
             self.tokens.append(token)
-            self.lengths[number] = len(token)
+            columns["lengths"][number] = len(token)
             # the first character nearly always decides; the patterns are for tokens such as `'s`
             if token[0].isalnum() or _ALPHANUMERIC.search(token) is not None:
-                self.sizes[number] = len(token) + _count_syllables(token)
-                self.letters[number] = _count_letters(token)
-                self.word_counts[number] = count_words(token)
-                self.has_letter[number] = (
+                columns["sizes"][number] = len(token) + _count_syllables(token)
+                columns["letters"][number] = _count_letters(token)
+                columns["word_counts"][number] = count_words(token)
+                columns["has_letter"][number] = (
                     token[0].isalpha() or _ANY_LETTER.search(token) is not None
                 )
 

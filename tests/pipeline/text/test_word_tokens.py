@@ -56,13 +56,14 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
 
     for number, token in enumerate(table.tokens):
         is_word = any(map(str.isalnum, token))
-        lengths = (table.lengths, table.sizes, table.letters, table.word_counts)
-        expected = [
-            len(token),
-            *(value * is_word for value in (len(token), len(token), 1)),
-        ]
-        assert [column[number] for column in lengths] == expected
-        assert table.has_letter[number] == any(map(str.isalpha, token))
+        expected = {
+            "lengths": len(token),
+            "sizes": len(token) * is_word,
+            "letters": len(token) * is_word,
+            "word_counts": is_word,
+            "has_letter": any(map(str.isalpha, token)),
+        }
+        assert {name: column[number] for name, column in table.columns.items()} == expected
 
 
 @given(
