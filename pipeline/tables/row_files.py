@@ -16,6 +16,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, explain_lost
 from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.reader_options import select_options
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
 from clozeline.pipeline.ingest.readers._rows import RowReader, explain_duplicate_names
 from clozeline.pipeline.ingest.readers._tables import TableFileReader
@@ -110,36 +111,35 @@ def open_table(
         by_line: count the header in the indices of rows, so that they are line indices.
     """
     file_format = _detect_format(path, limits, delimiter, default)
-    reader_class = READERS.load_class(file_format)
-
-    assert issubclass(reader_class, RowReader), "as `is_table` says"
-
-    requested = {
-        "delimiter": delimiter,
-        "columns": [*(columns or ())] or None,
-        "text_key": next(iter(columns or ()), None),
-    }
-
-    known = reader_class.Options.__dataclass_fields__
-    if fault := explain_duplicate_names(columns or ()):
+    given = [*(columns or ())]
+    if fault := explain_duplicate_names(given):
         raise ConfigurationError(f"{path}: {fault}")
-    options = reader_class.Options(
-        **{key: value for key, value in requested.items() if value is not None and key in known}
-    )
+    options = {
+        "delimiter": delimiter,
+        "columns": given or None,
+        "text_key": next(iter(given), None),
+    }
+    component = READERS.resolve({"name": file_format, **select_options(file_format, options)})
+
+    def start_reader() -> RowReader:
+        reader = component.build(limits)
+
+        assert isinstance(reader, RowReader), "as `is_table` says"
+
+        return reader.keep_rows()
 
     paths = find_parts(path)
     class_names = dict[str, tuple[str, ...]]()
-    reader = reader_class(options, limits).keep_rows()
-    header = [*reader.column_names(paths[0])] or [*(columns or ())]
+    reader = start_reader()
+    header = [*reader.column_names(paths[0])] or given
     if isinstance(reader, TableFileReader):
         class_names = _read_class_names(path, reader.schema(paths[0]))
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        index = int(by_line and "columns" in known and not columns)
+        has_header_line = hasattr(component.options, "columns") and not given
+        index = int(by_line and has_header_line)
         for part in paths:
-            for row in _read_part_rows(
-                reader_class(options, limits).keep_rows(), part, header, class_names
-            ):
+            for row in _read_part_rows(start_reader(), part, header, class_names):
                 yield index, replace(row, index=index) if isinstance(row, Rejected) else row
                 index += 1
 
