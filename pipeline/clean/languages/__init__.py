@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
 from string import digits
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.languages._line_rule import Answer, KeptLines, keep_lines
-from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.language_codes import LanguageTable, names_language
 
 Score = Annotated[float, Field(ge=0, le=1)]
+Answer: TypeAlias = tuple[str, float]
+"""A language and its score."""
 _SHORT_CHARACTERS: Final = 100
 _LONG_CHARACTERS: Final = 300
 """Characters at which the minimum score starts to rise, and at which it is `long_threshold`."""
@@ -81,9 +81,9 @@ def drop_ascii(text: str) -> str:
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
-_FEWEST_LETTERS: Final = 20
+FEWEST_LETTERS: Final = 20
 """Letters below which a text is undecided."""
-LEAST_MARGIN: Final = 0.1
+_LEAST_MARGIN: Final = 0.1
 """Least distance of the best score from the second; below it, a text is undecided."""
 
 
@@ -93,11 +93,6 @@ def count_letters(text: str) -> Counter[str]:
     ascii_letters = text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
     letters["a"] = len(ascii_letters)
     return letters
-
-
-def has_enough_letters(letters: Counter[str]) -> bool:
-    """Return whether the letters of a text are enough to tell its language."""
-    return letters.total() >= _FEWEST_LETTERS
 
 
 _SAMPLE_CHARACTERS: Final = 2000
@@ -133,7 +128,10 @@ def _trim_to_words(text: str, start: int, end: int) -> str:
 
 
 class LanguageIdentifier(ABC):
-    """Base class of language identifiers."""
+    """Base class of language identifiers.
+
+    A long text is judged by eight pieces from its start to its end, without URLs and digits.
+    """
 
     VERSION: ClassVar[int]
 
@@ -141,9 +139,18 @@ class LanguageIdentifier(ABC):
     def languages(self) -> frozenset[str]:
         """Return the codes of the known languages."""
 
-    @abstractmethod
     def identify(self, text: str) -> Answer:
         """Return one of `languages()` or `und` if undecided, and a score in [0, 1]."""
+        text = remove_noise(sample_text(text))
+        letters = count_letters(text)
+        if letters.total() < FEWEST_LETTERS:
+            return UNDECIDED, 0.0
+        language, score, second = self.rank(text, letters)
+        return (language if score - second >= _LEAST_MARGIN else UNDECIDED), score
+
+    @abstractmethod
+    def rank(self, text: str, letters: Counter[str]) -> tuple[str, float, float]:
+        """Return the best language or `und`, its score in [0, 1], and the second highest score."""
 
 
 def find_labels(code: str, labels: Iterable[str]) -> list[str]:
@@ -154,47 +161,3 @@ def find_labels(code: str, labels: Iterable[str]) -> list[str]:
     """
     known = sorted(labels)
     return [code] if code in known else [label for label in known if names_language(label, code)]
-
-
-class LanguageRule:
-    """Decides by language and score whether a document, or a line of it, is kept."""
-
-    def __init__(self, component: LanguageComponent) -> None:
-        self._identifier: LanguageIdentifier = component.build()
-        self._options: LanguageOptions = component.options
-        keep = self._options.keep
-        labels = {*self._identifier.languages(), UNDECIDED}
-        self._kept = {label for code in keep for label in find_labels(code, labels)}
-        self._kept = self._kept if keep else labels
-        self._accepted = LanguageTable(dict.fromkeys(keep))
-
-    def accepts(self, language: str) -> bool:
-        """Return whether to keep documents in a stated language, with or without its region."""
-        return not self._options.keep or language in self._accepted
-
-    def judge(self, text: str) -> tuple[str, float, str, str]:
-        """Return language and score of a text, and reason and detail of a rejection or ""."""
-        language, score = self._identifier.identify(text)
-        if language not in self._kept:
-            return language, score, "language", language
-        least, key = self._options.minimum_score(language, len(text))
-        if self._options.keep and score < least:
-            detail = f"{language} {score:.3f} < {least:.3f} by {key}"
-            return language, score, "language_score", detail
-        return language, score, "", ""
-
-    def keep_lines(self, text: str) -> KeptLines | None:
-        """Return the lines in wanted languages; None if no line is long or clear enough.
-
-        None also if whole documents are kept.
-        """
-        if self._options.by == "document":
-            return None
-        return keep_lines(text, self._identify_line, self._kept.__contains__)
-
-    def _identify_line(self, line: str) -> Answer | None:
-        if len(line) < _FEWEST_LETTERS:
-            return None
-        language, score = self._identifier.identify(line)
-        is_clear = score >= self._options.minimum_score(language, len(line))[0]
-        return (language, score) if is_clear and language != UNDECIDED else None

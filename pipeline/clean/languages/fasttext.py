@@ -1,5 +1,6 @@
 """Identify languages with a model in fastText's format (Joulin et al. 2016, arXiv:1607.01759)."""
 
+from collections import Counter
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -8,15 +9,9 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE
 from clozeline.pipeline.clean.languages import (
-    LEAST_MARGIN,
-    UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
     Score,
-    count_letters,
-    has_enough_letters,
-    remove_noise,
-    sample_text,
 )
 from clozeline.pipeline.text.fasttext_model import FastTextModel
 
@@ -64,11 +59,6 @@ class Fasttext(LanguageIdentifier):
     def languages(self) -> frozenset[str]:
         return frozenset(self._codes.values())
 
-    def identify(self, text: str) -> tuple[str, float]:
-        text = remove_noise(sample_text(text))
-        if not has_enough_letters(count_letters(text)):
-            return UNDECIDED, 0.0
+    def rank(self, text: str, letters: Counter[str]) -> tuple[str, float, float]:
         (label, score), *others = self._model.rank(text, 2)
-        if others and score - others[0][1] < LEAST_MARGIN:
-            return UNDECIDED, score
-        return self._codes[label], score
+        return self._codes[label], score, others[0][1] if others else 0.0

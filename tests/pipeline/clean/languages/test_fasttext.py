@@ -4,7 +4,9 @@ recipe."""
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.languages import LanguageRule, find_labels
+from clozeline.pipeline.clean.language_step import LanguageStep
+from clozeline.pipeline.clean.languages import find_labels
+from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.registries import LANGUAGES
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -50,7 +52,7 @@ def test_language_and_score_are_those_of_the_library():
     ],
 )
 def test_keep_names_labels_by_any_code_of_their_language(keep, kept):
-    rule = LanguageRule(identifier(keep=keep))
+    rule = LanguageStep(identifier(keep=keep), UnitCounts(0, 0.0))
     assert [text for text in (ENGLISH, FRENCH, GERMAN) if not rule.judge(text)[2]] == kept
 
 
@@ -74,7 +76,8 @@ def test_codes_with_scripts_are_labels_of_some_models(tmp_path):
     path = tmp_path / "model.ftz"
     path.write_bytes(content)
 
-    rule = LanguageRule(identifier(path=str(path), keep=["de", "eng_Latn", "no", "zh"]))
+    chosen = identifier(path=str(path), keep=["de", "eng_Latn", "no", "zh"])
+    rule = LanguageStep(chosen, UnitCounts(0, 0.0))
     assert rule.judge(GERMAN)[::2] == ("deu_Latn", "")
     assert rule.judge(ENGLISH)[::2] == ("eng_Latn", "")
     assert rule.judge(FRENCH)[2] == "language"

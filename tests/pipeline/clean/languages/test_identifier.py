@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule, sample_text
+from clozeline.pipeline.clean.language_step import LanguageStep
+from clozeline.pipeline.clean.languages import UNDECIDED, sample_text
+from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.registries import LANGUAGES
 from tests.contracts import contract
 from tests.declarations import declared
@@ -104,5 +106,5 @@ def test_a_text_stays_by_its_language_and_then_its_score(keep, language, score, 
     told = SimpleNamespace(
         identify=lambda text: (language, score), languages=lambda: frozenset({"en", "de"})
     )
-    rule = LanguageRule(SimpleNamespace(options=options, build=lambda: told))
+    rule = LanguageStep(SimpleNamespace(options=options, build=lambda: told), UnitCounts(0, 0.0))
     assert rule.judge("ein Text") == (language, score, *wanted)

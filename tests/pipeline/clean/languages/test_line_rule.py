@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.languages._line_rule import keep_lines
+from clozeline.pipeline.clean.language_step import keep_lines
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.clean.languages.test_fasttext import ENGLISH, FRENCH, GERMAN, MODEL
 
