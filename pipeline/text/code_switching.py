@@ -1,5 +1,6 @@
 """Dictionary code-switching of training texts (CoSDA-ML, arXiv 2006.06402)."""
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,17 +49,11 @@ class WordSwitcher:
 
         `first` is the index of its first word.
         """
-        parts = list[str]()
-        end = 0
-        number = first
-        replaced = 0
-        for match in _WORD.finditer(text):
-            new = self.translate(index, number, match[0])
-            parts += [text[end : match.start()], new]
-            end = match.end()
-            number = number + 1
-            replaced = replaced + (new != match[0])
-        return "".join((*parts, text[end:])), number - first, replaced
+        words = _WORD.findall(text)
+        new = [self.translate(index, number, word) for number, word in enumerate(words, first)]
+        translations = iter(new)
+        translated = _WORD.sub(lambda _: next(translations), text)
+        return translated, len(words), sum(map(operator.ne, words, new))
 
     def _uniform(self, purpose: str, index: int, number: int) -> float:
         return float(hash64("code switch", purpose, self.seed, index, number) >> 11) / 2**53

@@ -103,17 +103,12 @@ class LanguageTable(Mapping[str, T], Generic[T]):
 
     def __init__(self, entries: Mapping[str, T]) -> None:
         self._entries = dict(entries)
-        self._keys: dict[str, str] = {code: code for code in entries}
 
     def find_key(self, code: str) -> str | None:
         """Return the code under which a language has its entry; None without one."""
-        if code not in self._keys:
-            named = (key for key in self._entries if names_language(code, key))
-            self._keys[code] = next(named, "")
-        return self._keys[code] or None
-
-    def __contains__(self, code: object) -> bool:
-        return isinstance(code, str) and self.find_key(code) is not None
+        if code in self._entries:
+            return code
+        return next((key for key in self._entries if names_language(code, key)), None)
 
     def __getitem__(self, code: str) -> T:
         if (key := self.find_key(code)) is None:

@@ -22,11 +22,11 @@ _LONGEST_HEAD: Final = 40
 """Characters of a line in which the first part of a cut word is searched."""
 _CONJUNCTIONS: Final = LanguageTable(
     {
-        "en": {"and", "or"},
-        "de": {"und", "oder"},
-        "nl": {"en", "of"},
-        "fr": {"et", "ou"},
-        "es": {"y", "o"},
+        "en": "and or",
+        "de": "und oder",
+        "nl": "en of",
+        "fr": "et ou",
+        "es": "y o",
     }
 )
 """Words after a suspended hyphen, by language: `pre- and post-war`, `Vor- und Nachteile`."""
@@ -37,7 +37,7 @@ class LineEnds:
 
     def __init__(self, text: str, language: str = "") -> None:
         self._text = text
-        self._suspended = _CONJUNCTIONS.get(language, _CONJUNCTIONS["en"])
+        self._suspended = _CONJUNCTIONS.get(language, _CONJUNCTIONS["en"]).split()
 
     @cached_property
     def _words(self) -> set[str]:

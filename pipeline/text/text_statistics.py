@@ -4,7 +4,7 @@ import re
 from functools import cached_property
 from itertools import filterfalse
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,8 @@ class Duplicates(NamedTuple):
     copied_chars: int
 
 
-class _RepeatedNgrams(NamedTuple):
-    """The n-grams that occur more than once: ascending token positions, and their group ids."""
-
-    at: NDArray[np.int64]
-    groups: NDArray[np.int64]
+_Repeats: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The n-grams that occur more than once: ascending token positions, and their group ids."""
 
 
 class TextStatistics:
@@ -51,7 +48,7 @@ class TextStatistics:
     def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
         self.as_written = as_written
-        self._repeats: dict[int, _RepeatedNgrams] = {}
+        self._repeats: dict[int, _Repeats] = {}
 
     @cached_property
     def line_groups(self) -> list[list[str]]:
@@ -180,7 +177,7 @@ class TextStatistics:
         np.cumsum(table.columns["lengths"][ids], out=starts[1:])
         return starts
 
-    def _find_repeats(self, n: int) -> _RepeatedNgrams:
+    def _find_repeats(self, n: int) -> _Repeats:
         """Return the n-grams of tokens that occur more than once.
 
         An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at the repeats
@@ -190,18 +187,14 @@ class TextStatistics:
             return self._repeats[n]
 
         if n == 1:
-            repeats = _RepeatedNgrams(*_group_repeats(self._run_tokens[1]))
+            repeats = _group_repeats(self._run_tokens[1])
         else:
             at, groups = self._find_repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions: their two groups identify the n-gram
-            near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
-            if len(near) < 2:
-                repeats = _RepeatedNgrams(at[:0], groups[:0])
-            else:
-                kept, repeated = _group_repeats(
-                    groups[near] * (self.token_count + 1) + groups[near + 1]
-                )
-                repeats = _RepeatedNgrams(at[near[kept]], repeated)
+            near = np.flatnonzero(at[1:] == at[:-1] + 1)
+            pairs = groups[near] * (self.token_count + 1) + groups[near + 1]
+            kept, repeated = _group_repeats(pairs)
+            repeats = at[near[kept]], repeated
 
         self._repeats[n] = repeats
         return repeats
@@ -245,8 +238,10 @@ def _count_duplicates(pieces: list[str]) -> Duplicates:
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
 
 
-def _group_repeats(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _group_repeats(values: NDArray[np.int64]) -> _Repeats:
     """Return the indices of the values that occur more than once, and the group id of each."""
+    if len(values) < 2:
+        return values[:0], values[:0]  # in prose soon, and in no time
     _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     kept = np.flatnonzero(counts[groups] > 1)
     return kept, groups[kept]

@@ -3,6 +3,7 @@
 Their packages are optional; the extra `words` installs all of them.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
@@ -12,7 +13,9 @@ from clozeline.configuration.config import NoOptions
 from clozeline.errors import ConfigurationError
 
 _LONGEST_PIECE: Final = 1000
-"""Maximum characters per call of a segmenter, so that the time is linear in the text."""
+"""Maximum characters per call of a segmenter, and between two words that a document lists, so that
+the time is linear in the text."""
+_PIECE: Final = re.compile(r"(?s).{1,1000}\Z|.{501,999}[\s。！？，、；：.!?,;:]|.{1000}")
 
 
 class Segmenter(ABC):
@@ -49,34 +52,28 @@ class Segmenter(ABC):
         previous word. `fields` are other fields of the document. If there is no word, the words of
         the tokenizer are used.
         """
-        starts = []
-        for first, piece in _iter_pieces(text):
-            position = 0
-            for word in self.split(piece):
-                visible = word.strip()
-                start = piece.find(visible, position) if visible else -1
-                if start >= 0:
-                    starts.append(first + start)
-                    position = start + len(visible)
-        return starts
+        return [
+            first + start
+            for first, piece in _iter_pieces(text)
+            for start in find_starts(piece, map(str.strip, self.split(piece)))
+        ]
+
+
+def find_starts(text: str, words: Iterable[str]) -> Iterator[int]:
+    """Yield where the words of a text start, one after another; skip those that are not there."""
+    position = 0
+    for word in words:
+        limit = position + _LONGEST_PIECE + len(word)
+        start = text.find(word, position, limit) if word else -1
+        if start >= 0:
+            yield start
+            position = start + len(word)
 
 
 def _iter_pieces(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their offsets; long lines are split behind a mark."""
     first = 0
     for line in text.splitlines(keepends=True):
-        end = first + len(line)
-        while end - first > _LONGEST_PIECE:
-            cut = _find_last_mark(text, first, first + _LONGEST_PIECE)
-            yield first, text[first:cut]
-            first = cut
-        yield first, text[first:end]
-        first = end
-
-
-def _find_last_mark(text: str, first: int, limit: int) -> int:
-    """Return the position behind the last blank or mark before a limit, or the limit."""
-    for position in range(limit - 1, first + _LONGEST_PIECE // 2, -1):
-        if text[position].isspace() or text[position] in "。！？，、；：.!?,;:":
-            return position + 1
-    return limit
+        for piece in _PIECE.finditer(line):
+            yield first + piece.start(), piece[0]
+        first += len(line)

@@ -1,14 +1,11 @@
 """Words that come with the documents, from a third-party segmenter or a treebank."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.words import Segmenter
-
-_MOST_SKIPPED: Final = 1000
-"""Maximum characters between two words of a text."""
+from clozeline.pipeline.text.words import Segmenter, find_starts
 
 
 class Given(Segmenter):
@@ -42,15 +39,4 @@ class Given(Segmenter):
         words = fields.get(self.options.key)
         if not isinstance(words, list):
             return []
-        starts = []
-        position = 0
-
-        for word in words:
-            visible = normalize(word) if isinstance(word, str) else ""
-            limit = position + _MOST_SKIPPED + len(visible)
-            start = text.find(visible, position, limit) if visible else -1
-            if start >= 0:
-                starts.append(start)
-                position = start + len(visible)
-
-        return starts
+        return [*find_starts(text, [normalize(word) for word in words if isinstance(word, str)])]
