@@ -7,8 +7,8 @@ documents belong to clusters, whose sizes follow a power law. A member keeps eac
 cluster with a probability between 0.77 and 1, so that a fifth of all documents share a band key.
 The other documents share none. Their rows are zeros, so that the file system stores holes for them.
 
-Units run one after another (`--workers` at a time), each in a process of its own. CPU seconds and
-the greatest memory are those of the processes, bytes those that they write.
+Each pass runs in processes of its own, one by default (`--workers`). CPU seconds and the greatest
+memory are those of the processes, bytes those that they write.
 """
 
 import os
@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -92,7 +92,7 @@ class DrawnSignatures(Pass[DedupCounts]):
         write_signatures(output, self.parts, unit, rows, keys)
         documents = next(name for name in output.files if name.endswith(".rows"))
         subprocess.run(["fallocate", "--dig-holes", output.folder / documents], check=False)
-        return {"signatures": size, "near": {"keys": keys.size}}
+        return {"signatures": size}
 
 
 @dataclass
@@ -106,35 +106,27 @@ class Figures:
 
 
 def run_pass(work: Pass[DedupCounts], folder: Path, workers: int) -> Figures:
-    """Run the units of a pass, each in a child."""
+    """Run the units of a pass in `workers` children."""
     figures = Figures(work.units)
-    running = 0
+    for first in range(workers):
+        if not os.fork():
+            code = 1
+            try:
+                for unit in range(first, work.units, workers):
+                    output = Output(folder)
+                    counts = work.run(unit, output)
+                    name = work.unit_name(unit)
+                    UnitRecord(work.name, name, "", "", {}, "ok", counts, output.files).save(folder)
+                code = 0
+            finally:
+                os._exit(code)
 
-    def wait() -> None:
+    for _ in range(workers):
         _, status, usage = os.wait4(-1, 0)
         if status:
             raise RuntimeError(f"a unit of {work.name} failed")
         figures.cpu_s += usage.ru_utime + usage.ru_stime
         figures.peak = max(figures.peak, usage.ru_maxrss << 10)
-
-    for unit in range(work.units):
-        if running == workers:
-            wait()
-            running -= 1
-        if not os.fork():
-            code = 1
-            try:
-                output = Output(folder)
-                counts = work.run(unit, output)
-                name = work.unit_name(unit)
-                UnitRecord(work.name, name, "", "", {}, "ok", counts, output.files).save(folder)
-                code = 0
-            finally:
-                os._exit(code)
-        running += 1
-
-    for _ in range(running):
-        wait()
     for record in read_records(folder, work.name):
         figures.written += sum(output["bytes"] for output in record.outputs.values())
     return figures
@@ -149,7 +141,7 @@ def main() -> int:
         clusters=(0, "clusters; default: one for each two of these documents"),
         parts=(127, "parts"),
         ranges=(64, "hash ranges"),
-        workers=(1, "units at a time"),
+        workers=(1, "processes"),
         folder=(tempfile.gettempdir(), "where a folder of intermediate files is made"),
     ).parse_args()
     print(f"{options.documents:,} documents, {system_load()}")
@@ -167,6 +159,7 @@ def main() -> int:
         for work in (drawn, *parts.shuffle("near-keys").passes(folder)):
             run_pass(work, folder, options.workers)
 
+        nothing = run_pass(replace(drawn, units=0, name="nothing"), folder, 1)
         start = monotonic()
         for work in near_passes(parts, near, after_exact=False):
             figures = run_pass(work, folder, options.workers)
@@ -191,12 +184,15 @@ def main() -> int:
     ]
     print_table(("pass", "units", "CPU s", "MB written", "peak MB"), cells)
     peak = max(row["peak"] for row in rows)
+    union = next(row["peak"] for row in rows if row["pass"] == "near-union")
     summary = {
         "documents": options.documents,
         "wall_s": seconds,
         "cpu_s": sum(row["cpu_s"] for row in rows),
         "written": sum(row["written"] for row in rows),
         "peak": peak,
+        "cpu_s_per_million": 1e6 * sum(row["cpu_s"] for row in rows) / options.documents,
+        "union_bytes_per_document": (union - nothing.peak) / options.documents,
         **total,
     }
     for key, value in summary.items():

@@ -46,29 +46,33 @@ class Estimate:
 
 @dataclass(frozen=True)
 class NearEstimate:
-    """What the passes of near-dedup after the signatures take; `memory` is of the largest unit."""
+    """What the passes of near-dedup after the signatures take.
+
+    `memory` is of the largest unit of many, `union` of the unit that joins all pairs.
+    """
 
     documents: float
     keys: float
     ranges: int
     written: float
-    star_passes: int
     cpu_hours: float
     memory: float
+    union: float
 
 
-# `python -m benchmarks.near_dedup --documents 100000000`, 64 ranges, 2026-11-28, two busy cores;
-# with 10 million documents, its largest unit had 144 MB instead of 1,017
-_NEAR_DOCUMENTS: Final = 1e8
-_NEAR_CPU_S: Final = 623.0
-_NEAR_WRITTEN: Final = 14.96e9
-_NEAR_STAR_PASSES: Final = 7
+# `python -m benchmarks.near_dedup --documents 10000000`, 64 ranges, 2026-11-28, two busy cores;
+# with one million documents, the unit of candidates had 56 MB instead of 137
+_NEAR_DOCUMENTS: Final = 1e7
+_NEAR_CPU_S: Final = 22.4
+_NEAR_WRITTEN: Final = 1.08e9
 _NEAR_KEYS: Final = 14
 """bands of the default, each with a key of a document"""
 _BUNDLED_PIECES: Final = 8_192
 """pieces of a shuffle from which on a pass bundles them"""
 _BASE_MEMORY: Final = 47e6
-_MEMORY_PER_KEY: Final = 44.4
+_MEMORY_PER_KEY: Final = 41.1
+_UNION_BYTES: Final = 4
+"""bytes of a document in the union, below 2**32 documents"""
 
 
 def fit_line(part: Measurement, whole: Measurement) -> tuple[float, float]:
@@ -130,8 +134,7 @@ def _estimate_stage(cost: StageCost, factor: float, units: int, cores: int) -> E
 def estimate_near(documents: float, units: int) -> NearEstimate:
     """Return what the clusters of that many documents take, if a fifth of them share a band key.
 
-    CPU time and bytes are proportional to the documents, memory to the keys of a hash range. Passes
-    of stars grow by one for each ten times as many documents, as they did from 10^6 to 10^8. Bytes
+    CPU time and bytes are proportional to the documents, memory to the keys of a hash range. Bytes
     are those of the files between passes, without the signatures; bundles write them again.
     """
     factor = documents / _NEAR_DOCUMENTS
@@ -143,7 +146,7 @@ def estimate_near(documents: float, units: int) -> NearEstimate:
         keys,
         ranges,
         _NEAR_WRITTEN * factor * (1 + bundled),
-        _NEAR_STAR_PASSES + max(0, math.ceil(math.log10(factor))),
         _NEAR_CPU_S * factor / 3600,
         _BASE_MEMORY + _MEMORY_PER_KEY * keys / ranges,
+        _BASE_MEMORY + _UNION_BYTES * documents,
     )

@@ -258,18 +258,18 @@ def print_near(terabytes: float, documents: float) -> None:
         "band keys",
         "ranges",
         "GB between passes",
-        "passes of stars",
         "CPU hours",
         "GB of memory, a unit",
+        "the union",
     )
     cells = (
         f"{near.documents:.2g}",
         f"{near.keys:.2g}",
         near.ranges,
         f"{near.written / 1e9:,.1f}",
-        near.star_passes,
         f"{near.cpu_hours:.2f}",
         f"{near.memory / 1e9:.2f}",
+        f"{near.union / 1e9:.2f}",
     )
     title = (
         f"clusters of near-duplicates, {terabytes:g} TB, if a fifth of the documents share a key"

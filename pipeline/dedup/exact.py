@@ -18,13 +18,13 @@ from clozeline.arrays import Bool
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.config import Key
 from clozeline.pipeline.dedup.parts import (
-    CLUSTER,
     COPY,
     DROP,
     DedupCounts,
     Parts,
     RangePass,
     Uids,
+    build_clusters,
     choose_kept,
     find_group_starts,
     find_hash_bounds,
@@ -32,7 +32,6 @@ from clozeline.pipeline.dedup.parts import (
     locate_made,
     pack_rows,
     read_numbered_rows,
-    smallest_uids,
     uid_column,
     write_clusters,
     write_rows,
@@ -254,16 +253,10 @@ class ExactSurvivors(RangePass):
             bounds = find_hash_bounds(copies["uid"], self.parts.ranges)
             write_rows(output, self.parts.shuffle("exact-kept"), name, copies, bounds)
 
-        # clusters, named by their smallest uid
-        members = np.flatnonzero(np.isin(kept, kept[dropped[is_local[dropped]]]))
-        stays = (kept[members] == members) | ~is_local[members]
-        columns = {
-            "cluster": uids[members][smallest_uids(kept[members], uids[members])],
-            "uid": uids[members],
-        }
-        columns |= {"kept": stays, "similarity": np.ones(len(members), dtype=np.float32)}
+        stays = (kept == np.arange(len(kept))) | ~is_local
+        own = dropped[is_local[dropped]]
+        found = build_clusters(kept, uids, np.ones(len(kept), np.float32), own, stays)
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
-            write_clusters(path, pack_rows(CLUSTER, columns))
-        clusters = len(np.unique(kept[members]))
-        removed = int(is_local[dropped].sum())
-        return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": removed}}
+            write_clusters(path, found)
+        clusters = len(np.unique(kept[own]))
+        return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": len(own)}}

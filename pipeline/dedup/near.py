@@ -136,6 +136,12 @@ def read_sketches(folder: Path, part: str, config: NearConfig) -> NDArray[Any]:
     return np.frombuffer(file.buffer(), np.dtype(list(document_schema(config))))
 
 
+def count_documents(folder: Path, part: str, config: NearConfig) -> int:
+    """Return the number of documents of a part that have a signature."""
+    size = (folder / _documents_file(part)).stat().st_size
+    return size // np.dtype(list(document_schema(config))).itemsize
+
+
 def read_band_keys(folder: Path, file: str, is_chosen: Bool, bands: int) -> UInt64:
     """Return the band keys of the chosen documents of a part, shape [chosen, bands]."""
     with PieceFile(folder, file) as pieces:
@@ -228,10 +234,9 @@ class NearSignatures(Pass[DedupCounts]):
 
         found = np.concatenate(documents)
         write_signatures(output, self.parts, unit, found, np.concatenate(keys))
-        counts: DedupCounts = {"near": {"keys": len(found) * config.bands}}
         if unit >= self.parts.local_parts:
-            return counts | {"other": {"signatures": len(found), "reused_signatures": reused}}
-        return counts | {"signatures": len(found)}
+            return {"other": {"signatures": len(found), "reused_signatures": reused}}
+        return {"signatures": len(found)}
 
     def _read_made(self, part: int) -> tuple[NDArray[Any], UInt64]:
         """Return documents, sorted by uid, and keys that the other run of a part has kept."""

@@ -1,6 +1,6 @@
 """Parts, rows and counts that the passes of `dedup` share."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,8 +24,6 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.ingest.documents.schema import row_schema
 from clozeline.recorded_file import RecordedFile
 
-BATCH_BYTES: Final = 1 << 26
-"""Rows that are read at once where a destination may have more than fit into memory."""
 Schema: TypeAlias = Sequence[tuple[str, str]]
 """Names and numpy types of the fields of rows."""
 Uids: TypeAlias = NDArray[np.bytes_]
@@ -65,25 +63,7 @@ def write_rows(
 
 def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) -> NDArray[Any]:
     """Return the rows of a destination, in the order of the sources."""
-    pieces = [piece for _, piece in shuffle.read(folder, destination)]
-    return np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
-
-
-def read_in_batches(
-    folder: Path, shuffle: Shuffle, destination: int, schema: Schema
-) -> Iterator[NDArray[Any]]:
-    """Yield the rows of a destination in batches of about 64 MiB, at least one."""
-    pieces = list[bytes]()
-    size = 0
-
-    for _, piece in shuffle.read(folder, destination):
-        pieces.append(piece)
-        size += len(piece)
-        if size >= BATCH_BYTES:
-            yield np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
-            pieces.clear()
-            size = 0
-    yield np.frombuffer(b"".join(pieces), np.dtype(list(schema)))
+    return read_numbered_rows(folder, shuffle, destination, schema)[0]
 
 
 def read_numbered_rows(
@@ -91,10 +71,14 @@ def read_numbered_rows(
 ) -> tuple[NDArray[Any], NDArray[np.uint32]]:
     """Return the rows of a destination and the index of the source of each row, shape [n]."""
     dtype = np.dtype(list(schema))
-    pieces = list(shuffle.read(folder, destination))
-    sizes = [len(piece) // dtype.itemsize for _, piece in pieces]
-    rows = np.frombuffer(b"".join(piece for _, piece in pieces), dtype)
-    return rows, np.repeat(np.array([source for source, _ in pieces], np.uint32), sizes)
+    content = bytearray()  # to join pieces would hold all twice
+    sources = list[int]()
+    sizes = list[int]()
+    for source, piece in shuffle.read(folder, destination):
+        content += piece
+        sources.append(source)
+        sizes.append(len(piece) // dtype.itemsize)
+    return np.frombuffer(content, dtype), np.repeat(np.array(sources, np.uint32), sizes)
 
 
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
@@ -181,7 +165,7 @@ CLUSTER_SCHEMA: Final = row_schema(
 cluster, `similarity` the estimated Jaccard similarity to the kept document. Every cluster has two
 or more members."""
 
-_Side = Literal["parts", "local", "ranges"]
+_Side = Literal["parts", "local", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     # rows of documents, to ranges of their hash
     "exact-hashes": ("parts", "ranges", "exact-hashes"),
@@ -191,14 +175,12 @@ SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     "exact-kept": ("ranges", "ranges", "exact-survivors"),
     # band keys, to ranges of the key
     "near-keys": ("parts", "ranges", "near-signatures"),
-    # documents that share a key, to ranges of their node
-    "near-edges": ("ranges", "ranges", "near-candidates"),
+    # pairs of documents that share a key, to one unit
+    "near-pairs": ("ranges", "one", "near-candidates"),
     # components of documents, to their parts
-    "near-labels": ("ranges", "parts", "near-labels"),
+    "near-labels": ("one", "parts", "near-union"),
     # documents, to the range of their component
     "near-members": ("parts", "ranges", "near-members"),
-    # band keys of pending documents, to ranges of the key
-    "near-left": ("ranges", "ranges", "near-resolve"),
     # members of clusters, to the range of the smallest uid of their cluster
     "near-clusters": ("ranges", "ranges", "near-resolve"),
     # near copies, to the range of their uid
@@ -220,16 +202,9 @@ output."""
 class DuplicateCounts(TypedDict, total=False):
     """Counts of exact or near deduplication."""
 
-    keys: int  # band keys of all signatures
-    compared_keys: int  # the same, counted where they are compared
     candidates: int  # band keys that two or more documents share, counted per document
-    unsettled: int  # nodes with a smaller neighbor and a further one, over all rounds of stars
     members: int  # documents that share a band key with another document
-    labeled: int  # the same, once for each time that their component is found
-    undecided: int  # of them, how often they were left of a component too large for one process
-    compared: int
-    """exact dedup: documents with a key; near dedup: labeled documents, counted where clusters
-    are formed"""
+    compared: int  # documents with a key of exact dedup
     clusters: int
     dropped: int
 
@@ -316,15 +291,15 @@ class Parts:
             return np.full(len(batch), OTHER_PRIORITY, np.int64)
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
-    def shuffle(self, name: str, number: int | None = None) -> Shuffle:
-        """Return a shuffle of rows between passes; `SHUFFLES` lists all of them.
-
-        A pass that is repeated has a number, which ends its name and those of its shuffles.
-        """
+    def shuffle(self, name: str) -> Shuffle:
+        """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
         source, destination, writer = SHUFFLES[name]
-        end = "" if number is None else f"-{number:02d}"
         sides = self._sides
-        return Shuffle(f"{name}{end}", sides[source], len(sides[destination]), f"{writer}{end}")
+        return Shuffle(name, sides[source], len(sides[destination]), writer)
+
+    def bundles(self, name: str) -> Sequence[Pass[DedupCounts]]:
+        """Return the pass that bundles the files of a shuffle, if there is one."""
+        return self.shuffle(name).passes(self.folder)
 
     @cached_property
     def _sides(self) -> Mapping[str, tuple[str, ...]]:
@@ -333,13 +308,12 @@ class Parts:
             "parts": self.names,
             "local": self.documents.names,
             "ranges": tuple(name_range(number, self.ranges) for number in range(self.ranges)),
+            "one": ("000000",),
         }
 
-    def digest_pieces(
-        self, name: str, known: KnownRecords, destination: int, number: int | None = None
-    ) -> str:
+    def digest_pieces(self, name: str, known: KnownRecords, destination: int) -> str:
         """Return a digest of the rows for a destination of a shuffle."""
-        return self.shuffle(name, number).digest(self.folder, known, destination)
+        return self.shuffle(name).digest(self.folder, known, destination)
 
     def digest_files(self, name: str, known: KnownRecords) -> str:
         """Return a digest of all rows of a shuffle, for units that name parts by their number."""
@@ -380,17 +354,34 @@ def count_ranges(shards: int) -> int:
     return min(shards, max(_MOST_RANGES, -(-shards // 4)))
 
 
+def build_clusters(
+    kept: Int64, uids: Uids, similarity: NDArray[np.float32], dropped: Int64, stays: Bool
+) -> NDArray[Any]:
+    """Return the members of the clusters of dropped rows, from the kept row of each row [n]."""
+    members = np.flatnonzero(np.isin(kept, kept[dropped]))
+    names = smallest_uids(kept[members], uids[members])
+    columns: Mapping[str, NDArray[Any]] = {
+        "cluster": uids[members][names],
+        "uid": uids[members],
+        "kept": stays[members],
+        "similarity": similarity[members],
+    }
+    return pack_rows(CLUSTER, columns)
+
+
 def write_clusters(path: Path, rows: NDArray[Any]) -> None:
     """Write cluster members, sorted by (cluster, uid)."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
-    identities: Sequence[pa.Array] = [
+    columns = {name: rows[name] for name, _ in CLUSTER}
+    columns["kept"] = np.packbits(rows["kept"], bitorder="little")
+    # pyarrow would import pandas to convert numpy arrays
+    arrays = [
         pa.Array.from_buffers(
-            pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))]
+            each.type, len(rows), [None, pa.py_buffer(np.ascontiguousarray(columns[each.name]))]
         )
-        for name in ("cluster", "uid")
+        for each in CLUSTER_SCHEMA
     ]
-
-    batch = pa.record_batch([*identities, rows["kept"], rows["similarity"]], schema=CLUSTER_SCHEMA)
+    batch = pa.record_batch(arrays, schema=CLUSTER_SCHEMA)
     options = pa.ipc.IpcWriteOptions(
         compression=pa.Codec("zstd", compression_level=3), use_threads=False
     )

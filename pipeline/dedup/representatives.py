@@ -5,8 +5,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.arrays import Bool, Int64, UInt64
-from clozeline.pipeline.dedup.components import find_components
+from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.dedup.components import Components
 from clozeline.pipeline.dedup.parts import (
     OTHER_PRIORITY,
     Uids,
@@ -31,7 +31,6 @@ def choose_representatives(
     priority: Int64,
     sketches: NDArray[np.uint16],
     verify: float,
-    rounds: int = MOST_ROUNDS,
 ) -> tuple[Int64, NDArray[np.float32]]:
     """Return the kept row for each of n documents, and the similarity to that row.
 
@@ -50,7 +49,7 @@ def choose_representatives(
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
 
-    for _ in range(rounds):
+    for _ in range(MOST_ROUNDS):
         # components of the pending documents, and the representative of each
         left, right = star_edges(groups, nodes)
         if not len(left):
@@ -59,13 +58,16 @@ def choose_representatives(
         pending = np.zeros(len(uids), dtype=bool)
         pending[left] = pending[right] = True
         active = np.flatnonzero(pending)
-        numbers = np.cumsum(pending) - 1
-        labels = find_components(len(active), numbers[left], numbers[right])
-        representatives = active[choose_kept(labels, priority[active], uids[active])]
+        numbers = np.cumsum(pending, dtype=np.uint64)
+        components = Components(len(active))
+        components.join(numbers[left], numbers[right])
+        representatives = active[choose_kept(components.roots(), priority[active], uids[active])]
 
-        # members close enough to their representative are decided; the others stay pending
+        # members close enough to their representative are decided; the others stay pending, and a
+        # document of another output until it is a representative itself
         similarities = estimate_similarities(sketches, active, representatives)
-        close = find_close(priority[active], representatives == active, similarities, verify)
+        waits = (priority[active] == OTHER_PRIORITY) & (representatives != active)
+        close = ~waits & (similarities >= verify)
         kept[active[close]] = representatives[close]
         similarity[active[close]] = similarities[close]
         pending[active[close]] = False
@@ -75,21 +77,11 @@ def choose_representatives(
     return kept, similarity
 
 
-def find_close(
-    priority: Int64, is_representative: Bool, similarity: NDArray[np.float32], verify: float
-) -> Bool:
-    """Return which members of components are decided by their similarity, shape [n].
-
-    A document of another output always stays: it waits until it is a representative itself.
-    """
-    waits: Bool = (priority == OTHER_PRIORITY) & ~is_representative
-    return ~waits & (similarity >= verify)
-
-
-def find_shared(keys: UInt64) -> Bool:
-    """Return which of the sorted keys occur more than once, shape [n]."""
-    starts = find_group_starts(keys)
-    shared: Bool = ~(starts & np.append(starts[1:], True))
+def order_shared(keys: UInt64) -> Int64:
+    """Return the indexes of keys that occur more than once, sorted by key, then by index."""
+    order = np.argsort(keys, kind="stable")
+    starts = find_group_starts(keys[order])
+    shared: Int64 = order[~(starts & np.append(starts[1:], True))]
     return shared
 
 

@@ -4,7 +4,7 @@ Decisions depend on the set of (uid, content) alone, not on the order of documen
 tasks or the parts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
@@ -63,21 +63,11 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             counted="without_key",
             of_stage=True,
         ),
-        # near duplicates: each document that exact dedup keeps has a signature, and all keys and
-        # members of components are compared
+        # near duplicates: each document that exact dedup keeps has a signature
         Equation(
             ["documents_in"],
             [("exact", "dropped"), "signatures"],
-            counted=("near", "keys"),
-            of_stage=True,
-        ),
-        Equation(
-            [("near", "keys")], [("near", "compared_keys")], counted=("near", "keys"), of_stage=True
-        ),
-        Equation(
-            [("near", "labeled")],
-            [("near", "compared")],
-            counted=("near", "keys"),
+            counted="signatures",
             of_stage=True,
         ),
         # repeated pieces of the remaining documents: first lines, then spans
@@ -126,19 +116,16 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         exact = self.config.exact
         near = self.config.near
 
-        def bundles(name: str) -> Sequence[Pass[DedupCounts]]:
-            return parts.shuffle(name).passes(parts.folder)
-
         if exact is not None:
             yield ExactHashes(parts.units, parts, exact.key)
-            yield from bundles("exact-hashes")
+            yield from parts.bundles("exact-hashes")
             yield ExactSurvivors(parts.ranges, parts, near is not None)
-            yield from bundles("exact-drops")
-            yield from bundles("exact-kept") if near is not None else []
+            yield from parts.bundles("exact-drops")
+            yield from parts.bundles("exact-kept") if near is not None else []
 
         if near is not None:
             yield NearSignatures(parts.units, parts, near, exact is not None)
-            yield from bundles("near-keys")
+            yield from parts.bundles("near-keys")
             yield from near_passes(parts, near, exact is not None)
 
         pieces = choose_pieces(self.config)
@@ -153,9 +140,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
         for each in pieces:
             yield PieceHashes(each, removals.earlier_types(each))
-            yield from bundles(f"{each.NAME}-hashes")
+            yield from parts.bundles(f"{each.NAME}-hashes")
             yield PieceDrops(parts, each)
-            yield from bundles(f"{each.NAME}-drops")
+            yield from parts.bundles(f"{each.NAME}-drops")
 
         yield RemoveDuplicates(parts.local_parts, removals)
 

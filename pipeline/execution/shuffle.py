@@ -180,9 +180,10 @@ class Shuffle:
 
     @property
     def bundles(self) -> int:
-        """Number of bundles; 0 if fewer than 8,192 opens are needed without them."""
-        opens = len(self.sources) * self.destinations
-        return -(-len(self.sources) // _BUNDLE_FILES) if opens >= _BUNDLED_OPENS else 0
+        """Number of bundles; 0 for one source, or if 8,192 opens are not needed without them."""
+        sources = len(self.sources)
+        is_bundled = sources > 1 and sources * self.destinations >= _BUNDLED_OPENS
+        return -(-sources // _BUNDLE_FILES) if is_bundled else 0
 
     def passes(self, folder: Path) -> list[Pass[Any]]:
         """Return the pass that bundles the files in a stage's folder, if there are bundles."""

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from clozeline.pipeline.dedup import representatives
 from clozeline.pipeline.dedup.near import KEY_ROW, read_sketches
 from clozeline.pipeline.dedup.parts import (
     CLUSTER,
@@ -16,6 +15,7 @@ from clozeline.pipeline.dedup.parts import (
     smallest_uids,
     write_clusters,
 )
+from clozeline.pipeline.dedup.representatives import choose_representatives
 
 
 def cluster_in_one_process(parts, options, after_exact, target):
@@ -31,14 +31,13 @@ def cluster_in_one_process(parts, options, after_exact, target):
     starts = np.cumsum([0, *map(len, documents)])
     joined = np.concatenate(documents)
     uids = np.ascontiguousarray(joined["uid"])
-    kept, similarity = representatives.choose_representatives(
+    kept, similarity = choose_representatives(
         np.ascontiguousarray(rows["key"]),
         starts[part[order]] + rows["row"],
         uids,
         np.ascontiguousarray(joined["priority"]),
         joined["sketch"],
         options.verify,
-        representatives.MOST_ROUNDS,
     )
 
     dropped = np.flatnonzero(kept != np.arange(len(uids)))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.dedup import clusters, representatives
+from clozeline.pipeline.dedup import representatives
 from clozeline.pipeline.dedup.against import OtherOutput
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import NearConfig
@@ -79,18 +79,13 @@ def check_one_process(parts, options, after_exact):
         assert set(zip(*parts.read_drops("near-drops", part), strict=True)) == pairs
 
 
-@pytest.mark.parametrize("most", [1, 3, 1 << 20])
 @pytest.mark.parametrize("seed", range(24))
-def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, most, seed):
-    """Also if files are bundled, components are split in rounds, and other outputs win."""
+def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, seed):
+    """Also if files are bundled, components are split in few rounds, and other outputs win."""
     rng = np.random.default_rng(seed)
     options = NearConfig(bands=3, rows=2, verify=rng.choice([0, 0.5, 0.75, 1.0]))
     sizes = rng.integers(0, 15, rng.integers(2, 6)).tolist()
-    rounds = int(rng.choice([1, 3, 32]))
-    for module in (clusters, representatives):
-        monkeypatch.setattr(module, "MOST_ROUNDS", rounds)
-    monkeypatch.setattr(clusters, "MOST_MEMBERS", most)
-    monkeypatch.setattr("clozeline.pipeline.dedup.parts.BATCH_BYTES", int(rng.integers(1, 1000)))
+    monkeypatch.setattr(representatives, "MOST_ROUNDS", int(rng.choice([1, 3, 32])))
     monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
     monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", int(rng.choice([4, 1000])))
     others = int(rng.integers(0, len(sizes)))
@@ -98,18 +93,16 @@ def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, most,
     after_exact = bool(rng.random() < 0.5)
     written = [parts.shuffle(name).passes(tmp_path) for name in ("near-keys", "exact-kept")]
     passes = chain(*written, near_passes(parts, options, after_exact))
-    counts = run_passes(tmp_path, passes, reverse=rng.random() < 0.5)["near"]
+    run_passes(tmp_path, passes, reverse=rng.random() < 0.5)
 
     check_one_process(parts, options, after_exact)
-    assert counts["labeled"] == counts["compared"] >= counts["members"]
 
 
 @pytest.mark.data
 @pytest.mark.skipif(
     "CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files"
 )
-@pytest.mark.parametrize("most", [2, 1 << 20])
-def test_news_articles_with_planted_near_duplicates(run_dedup, monkeypatch, most):
+def test_news_articles_with_planted_near_duplicates(run_dedup):
     """The planted pairs are in clusters, which are those of one process."""
     folder = Path(os.environ["CLOZELINE_DATA"]) / "neardup"
     packed = (folder / "articles_1000.train.zst").read_bytes()
@@ -117,7 +110,6 @@ def test_news_articles_with_planted_near_duplicates(run_dedup, monkeypatch, most
     names, texts = zip(*(line.split(" ", 1) for line in lines), strict=True)
     rows = [document(number, text) for number, text in enumerate([*texts, *texts[:40]])]
     uids = dict(zip(names, [row.uid for row in rows], strict=False))
-    monkeypatch.setattr(clusters, "MOST_MEMBERS", most)
     result = run_dedup([rows[::3], rows[1::3], rows[2::3]], {"near": {"verify": 0.5}}, shards=5)
     of_uids = {row["uid"]: row["cluster"] for row in result.clusters("near")}
     truth = (folder / "articles_1000.truth").read_text().splitlines()

@@ -1,95 +1,62 @@
-"""Components by rounds of stars equal those of scipy, whatever the graph and the ranges."""
+"""Components of edges that come in pieces equal those of scipy, by native code and by numpy."""
 
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from clozeline.pipeline.dedup.components import (
-    connect_nodes,
-    contract_edges,
-    read_edges,
-    send_stars,
-)
-from clozeline.pipeline.dedup.parts import name_range
-from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.unit_record import Output
-from tests.pipeline.stage_in_memory import run_passes
+from clozeline.native.library import is_available, numpy_only
+from clozeline.pipeline.dedup import components
+from clozeline.pipeline.dedup.components import Components
 
 
 def smallest_reached(count, left, right):
-    """Return the smallest node that each node reaches."""
-    graph = coo_array((np.ones(len(left), bool), (left, right)), (count, count))
+    """Return the smallest node that each of the nodes 0 .. `count` reaches, 0 without an edge."""
+    graph = coo_array((np.ones(len(left), bool), (left, right)), (count + 1, count + 1))
     labels = connected_components(graph, directed=False)[1]
-    smallest = np.full(count, count)
-    np.minimum.at(smallest, labels, np.arange(count))
-    return smallest[labels]
+    smallest = np.full(count + 1, count + 1)
+    np.minimum.at(smallest, labels, np.arange(count + 1))
+    return np.where(np.isin(np.arange(count + 1), [left, right]), smallest[labels], 0)
 
 
-def connect(folder, left, right, ranges):
-    """Send every edge from a unit of its own choice; return labels of nodes, and the passes."""
-    names = tuple(name_range(number, ranges) for number in range(ranges))
-    edges = Shuffle("edges", names, ranges, "drawn")
-    for number, source in enumerate(names):
-        some = slice(number, None, ranges)
-        send_stars(Output(folder), edges, source, left[some], right[some])
-
-    passes = list[str]()
-    stars = None
-
-    def until_stars():
-        nonlocal stars
-        stars = yield from connect_nodes(folder, edges)
-
-    run_passes(folder, until_stars(), note=passes.append)
-    held = np.concatenate([read_edges(folder, stars, unit) for unit in range(ranges)])
-    return held["node"], held["other"], passes
+def joined(count, left, right, pieces=1):
+    found = Components(count)
+    for some in np.array_split(np.arange(len(left)), pieces):
+        found.join(left[some].astype(np.uint64), right[some].astype(np.uint64))
+    return found.roots()
 
 
-def check_stars(folder, count, left, right, ranges):
-    """Compare each leaf with its center, and the rounds with the logarithm of the nodes."""
-    expected = smallest_reached(count, left, right)
-    nodes, others, passes = connect(folder, left.astype(np.uint64), right.astype(np.uint64), ranges)
-    is_leaf = nodes > others
-
-    assert sorted(zip(nodes[is_leaf].tolist(), others[is_leaf].tolist(), strict=True)) == [
-        (node, center) for node, center in enumerate(expected.tolist()) if node != center
-    ]
-    # each edge is in the ranges of both ends
-    assert (
-        sorted(others[~is_leaf].tolist()) == np.flatnonzero(expected != np.arange(count)).tolist()
-    )
-    assert len(passes) <= 1 + 2 * np.ceil(np.log2(max(count, 2)))
-    return passes
+@pytest.fixture(params=["native", "numpy"], autouse=True)
+def form(request):
+    if request.param == "numpy":
+        with numpy_only():
+            yield
+    elif is_available():
+        yield
+    else:
+        pytest.skip("the compiled module is not in use")
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_random_graphs(tmp_path, monkeypatch, seed):
+@pytest.mark.parametrize("seed", range(20))
+def test_random_graphs_in_pieces(monkeypatch, seed):
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr("clozeline.pipeline.dedup.parts.BATCH_BYTES", int(rng.integers(1, 4000)))
+    monkeypatch.setattr(components, "MAPPED_BYTES", int(rng.choice([0, 1 << 30])))
+    monkeypatch.setattr(components, "MOST_SHORT", int(rng.choice([2, 2**32 - 1])))
     count = int(rng.integers(1, 300))
-    edges = int(rng.integers(0, 2 * count))
-    left, right = rng.integers(0, count, (2, edges))
-    check_stars(tmp_path, count, left, right, int(rng.integers(1, 12)))
+    left, right = rng.integers(1, count + 1, (2, int(rng.integers(0, 2 * count))))
+    found = joined(count, left, right, int(rng.integers(1, 9)))
+    assert found.tolist() == smallest_reached(count, left, right)[1:].tolist()
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_a_chain_of_a_hundred_thousand(tmp_path, shuffled):
-    count = 100_000
-    order = np.random.default_rng(1).permutation(count) if shuffled else np.arange(count)
-    check_stars(tmp_path, count, order[:-1], order[1:], 16)
+@pytest.mark.parametrize("center", [None, 1, 50_000, 100_000])
+def test_a_long_path_and_stars(center):
+    order = np.random.default_rng(1).permutation(np.arange(1, 100_001))
+    left = order[:-1] if center is None else np.full(100_000, center)
+    right = order[1:] if center is None else order
+    assert joined(100_000, left, right).tolist() == [1] * 100_000
 
 
-@pytest.mark.parametrize("center", [0, 500_000, 999_999])
-def test_a_star_of_a_million(tmp_path, center):
-    leaves = np.delete(np.arange(1_000_000), center)
-    passes = check_stars(tmp_path, 1_000_000, np.full(999_999, center), leaves, 8)
-
-    assert len(passes) <= 5
-
-
-def test_a_unit_contracts_its_own_edges():
-    leaves, centers = contract_edges(np.array([9, 7, 4], np.uint64), np.array([7, 5, 8], np.uint64))
-
-    assert leaves.tolist() == [7, 8, 9]
-    assert centers.tolist() == [5, 4, 5]
+@pytest.mark.parametrize("pair", [(0, 1), (1, 4), (4, 1)])
+def test_a_node_that_does_not_exist_is_refused(pair):
+    with pytest.raises(ValueError, match="expected nodes from 1 to 3"):
+        joined(3, *np.array([[1, pair[0]], [2, pair[1]]]))
