@@ -46,20 +46,20 @@ _NO_LANGUAGE: Final = """\
   language: null"""
 
 _REPETITION: Final = f"""\
-    # Rejects texts of {PAGE_WORDS} words and more that repeat lines or phrases, by twice the
-    # published thresholds: those are for crawled pages, and reference works, laws and scriptures
-    # repeat their headings and formulas.
+    # Rejects texts of {PAGE_WORDS} words and more that are repetition for the most part. The
+    # published thresholds, which it has without these, are a third of them. They are for crawled
+    # pages: manuals, laws and scriptures repeat headings and formulas.
     - {{{{name: gopher_repetition, min_words: {PAGE_WORDS},
-       paragraphs: 0.6, paragraph_chars: 0.4, lines: 0.6, line_chars: 0.4,
-       top_ngrams: {{{{2: 0.4, 3: 0.36, 4: 0.32}}}},
-       duplicate_ngrams: {{{{5: 0.3, 6: 0.28, 7: 0.26, 8: 0.24, 9: 0.22, 10: 0.2}}}}}}}}"""
+       paragraphs: 1, paragraph_chars: 0.5, lines: 0.6, line_chars: 0.5,
+       top_ngrams: {{{{2: 0.5}}}},
+       duplicate_ngrams: {{{{5: 0.45, 6: 0.45, 7: 0.45, 8: 0.45, 9: 0.45, 10: 0.45}}}}}}}}"""
 _FILTERS_OF_PAGES: Final = f"""\
   filters:
     # Published: 50 to 100,000 words{{stop_words}}. A book may have more.
     - {{{{name: gopher_quality, words: [10, 10000000]{{no_stop_words}}{{no_blanks}}}}}}
 {_REPETITION}
     # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their
-    # end. For gopher_repetition, give no thresholds."""
+    # end. Give gopher_repetition no thresholds then."""
 _FILTERS_OF_TEXTS: Final = f"""\
   # The published thresholds are for pages of {PAGE_WORDS} words and more. Short texts are kept if
   # they have a word: a sentence may be one, end in an ellipsis or begin with a hyphen.
