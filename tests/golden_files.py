@@ -228,14 +228,8 @@ class Maker:
         reader = "tasks.reader={name: labeled, task: golden, text: text, label: label}"
         task = ("tokenizer.path=sets/train_tokenizer/tokenizer", "output=tasks", "input=labels")
         self.run("tasks", "--config", "recipe:tasks/labels", reader, *task)
-        quarantined = self.folder / "quarantined"
-        options = ("block_rows=60", "container=tar", f"output={quarantined.name}")
+        options = ("block_rows=60", "container=tar", "output=repacked")
         self.run("repack-shards", "sets/corrupt/masked_lm/train", *options)
-        shard = next(quarantined.glob("shard-*.tar"))
-        content = bytearray(shard.read_bytes())
-        content[3000] ^= 1
-        shard.write_bytes(content)
-        self.run("quarantine-blocks", quarantined.name)
 
     def make_tokenizers(self) -> None:
         texts = [

@@ -81,11 +81,7 @@ def read_sets(folder):
     for path in sorted(folder.rglob("manifest.json")):
         shards = open_shards(path)
         manifest = shards.manifest
-        blocks = [
-            shards.read_block(block)
-            for block in range(len(shards.index))
-            if block not in shards.quarantined
-        ]
+        blocks = [shards.read_block(block) for block in range(len(shards.index))]
         columns = {}
         for rows in blocks:
             for name, values in rows.fixed.items():
@@ -97,7 +93,6 @@ def read_sets(folder):
             "container": manifest.container,
             "digest": shards.digest,
             "rows": len(shards),
-            "quarantined": sorted(shards.quarantined),
             "roles": {name: str(role) for name, role in manifest.roles.items()},
             "columns": {name: digest(*values) for name, values in columns.items()},
         }

@@ -20,7 +20,6 @@ from clozeline.pipeline.shards import (
     write_shard,
 )
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
-from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.pipeline.tasks.rows.classification import LABEL, LABELS
 from clozeline.pipeline.tasks.rows.regression import TARGET
 from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
@@ -194,16 +193,6 @@ def toy_set(folder, sizes, *, row_length=8, **options):
         for start, size in zip(first, sizes, strict=False)
     ]
     return write_set(folder, shards, **options)
-
-
-def quarantine(folder, *blocks):
-    """Put blocks of shards, by their numbers, in quarantine."""
-    names = sorted(path.name for path in folder.glob("shard-*"))
-    entries = [
-        {"shard": names[shard], "block": block, "reason": f"reason {shard}"}
-        for shard, block in blocks
-    ]
-    publish_quarantine(folder, entries)
 
 
 def upload(shards):

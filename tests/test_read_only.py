@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
-from tests.shard_sets import damage, toy_set
+from tests.shard_sets import toy_set
 from tests.train.masked_set import write_config, write_masked_sets
 
 SHORT = RECIPE[: RECIPE.index("dedup: {}")]
@@ -69,9 +69,7 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
 
     shutil.rmtree(folder / "begun" / "clean" / "records")
     whole = folder / "whole"
-    damaged = toy_set(folder / "damaged", [12, 8])
     toy_set(whole, [12, 8])
-    damage(damaged, 1)
     shards = write_masked_sets(folder / "sets")
     training = [
         "--config",
@@ -81,7 +79,6 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
         "an input": ["pipeline", *recipe, f"output={elsewhere / 'run'}"],
         "statistics": ["shard-stats", str(whole)],
         "rows": ["inspect-shard", str(whole)],
-        "a whole set": ["quarantine-blocks", str(whole)],
         "a copy": ["repack-shards", str(whole), "--output", str(elsewhere / "copy")],
         "a plan of training": ["train", *training, "--dry-run"],
     }
@@ -90,7 +87,6 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
         "a new output": ["pipeline", *recipe, f"output={folder / 'new'}"],
         "a finished output": ["pipeline", *recipe, f"output={folder / 'finished'}"],
         "a stage": ["clean", *recipe, f"output={folder / 'begun'}"],
-        "a quarantine": ["quarantine-blocks", str(folder / "damaged")],
         "a copy of a set": ["repack-shards", str(whole), "--output", str(folder / "copy")],
         "a page": ["shard-stats", str(whole), "--html", str(folder / "page.html")],
         "a training": ["train", *training, f"output={folder / 'training'}"],

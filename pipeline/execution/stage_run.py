@@ -45,7 +45,6 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
-from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.reporting import Reporting
 
 WORK_IS_DONE: Final = (
@@ -258,7 +257,7 @@ class StageRun(Generic[StageCounts]):
             self.states.append(state)
 
         if not skipped:
-            self._remove_stale_files(progress)
+            self._remove_stale_files()
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
 
     def _run_changed(self, state: PassState, progress: Progress, input_bytes: int) -> None:
@@ -319,7 +318,7 @@ class StageRun(Generic[StageCounts]):
             if (record := found[key.unit]) and record.lacks_intermediates(self.stage.folder)
         ]
 
-    def _remove_stale_files(self, progress: Progress) -> None:
+    def _remove_stale_files(self) -> None:
         """Remove files that no record lists, so that outputs of two configurations never mix."""
         folder = self.stage.folder
         listed = {folder / name for name in _UNRECORDED_FILES}
@@ -331,10 +330,6 @@ class StageRun(Generic[StageCounts]):
         for path in folder.rglob("*"):
             if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():
                 path.unlink()
-                if path.name == QUARANTINE:
-                    progress.report(
-                        f"{path} is removed: the blocks that it lists are written again"
-                    )
 
     def _run_pass(
         self, state: PassState, units: Sequence[int], progress: Progress, input_bytes: int

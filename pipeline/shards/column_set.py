@@ -20,7 +20,6 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.pipeline.shards.manifest import Manifest, canonical_sha256
-from clozeline.pipeline.shards.quarantine import Quarantine
 from clozeline.pipeline.shards.reader import ShardSet
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
@@ -56,14 +55,7 @@ class JoinedShards(ShardSet):
         }
         # `model_copy` would also copy cached properties
         manifest = Manifest.model_construct(**{**dict(shards.manifest), **changes})
-        super().__init__(
-            shards.path,
-            manifest,
-            shards.index,
-            shards._files,
-            _join_quarantines([shards, *columns]),
-        )
-
+        super().__init__(shards.path, manifest, shards.index, shards._files)
         self.rows = shards
         self.column_sets = tuple(columns)
 
@@ -158,13 +150,6 @@ def _check_rows(shards: ShardSet, columns: ShardSet) -> None:
         raise ConfigurationError(
             f"{columns.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again"
         )
-
-
-def _join_quarantines(parts: Sequence[ShardSet]) -> Quarantine:
-    """Return the blocks that are quarantined in any of the sets."""
-    files = [part.quarantine.sha256 for part in parts]
-    blocks = frozenset[int]().union(*(part.quarantined for part in parts))
-    return Quarantine(blocks, canonical_sha256(files) if any(files[1:]) else files[0])
 
 
 DOCUMENTS_SCHEMA: Final = pa.schema(

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from clozeline.configuration.redaction import redact_text
 from clozeline.pipeline.block_options import StoreOptions
-from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError
 from clozeline.pipeline.shards.manifest import ManifestError, read_regular
 from clozeline.pipeline.shards.store import Range, RemoteStore
 from clozeline.repair import rebuild_hint
@@ -50,13 +49,6 @@ class SetFiles:
             raise ManifestError(
                 f"{where}: cannot be read ({error}); {rebuild_hint(where)}"
             ) from error
-
-    def read_optional(self, name: str, limit: int) -> bytes | None:
-        """Read a file that may be missing.
-
-        A dangling link is an error, because it may name blocks.
-        """
-        return self.read_whole(name, limit) if os.path.lexists(self.where(name)) else None
 
     def read(self, name: str, part: Range) -> Content:
         """Read exactly this range of a file."""
@@ -127,12 +119,6 @@ class RemoteFiles(SetFiles):
 
     def read_whole(self, name: str, limit: int) -> bytes:
         return self._store.read_whole(f"{self._base}/{name}", limit)
-
-    def read_optional(self, name: str, limit: int) -> bytes | None:
-        # without the right to list a bucket, missing objects are refused
-        with suppress(ObjectMissingError, ObjectRefusedError):
-            return self.read_whole(name, limit)
-        return None
 
     def read(self, name: str, part: Range) -> bytes:
         return self._store.read(f"{self._base}/{name}", part)

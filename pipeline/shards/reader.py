@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -21,7 +20,6 @@ from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
-from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import fragment, table, tiles
@@ -49,7 +47,7 @@ def open_shards(
         TypeError: `path` is not a path.
         StorageError: there is no manifest, or the store cannot be read.
         ManifestError: manifest, index and files contradict each other, or a file is missing.
-        NewerFormatError: a newer version wrote the manifest or `quarantine.json`.
+        NewerFormatError: a newer version wrote the manifest.
     """
     if not isinstance(path, (str, Path)):
         raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
@@ -64,7 +62,6 @@ def open_shards(
         path = Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
 
-    # the index, and the blocks to skip
     name = manifest.index.path
     part = (0, manifest.index.bytes)
     expected = bytes.fromhex(manifest.index.sha256)
@@ -77,18 +74,11 @@ def open_shards(
         raw = files.read_whole(name, manifest.index.bytes)
 
     index = parse_index(files.where(name), raw, manifest)
-    overlay = files.read_optional(QUARANTINE, SIZE_LIMIT)
-    quarantine = (
-        Quarantine()
-        if overlay is None
-        else read_quarantine(files.where(QUARANTINE), overlay, manifest)
-    )
-
-    shards = ShardSet(path, manifest, index, files, quarantine)
+    shards = ShardSet(path, manifest, index, files)
     if check_files:
         shards.check_files()
     if verify == "shard":
-        for shard in sorted(set(range(len(manifest.shards))) - shards.optional_shards):
+        for shard in range(len(manifest.shards)):
             shards.verify_shard(shard)
 
     return shards
@@ -106,29 +96,15 @@ class ShardSet:
     _last: tuple[int, RowBatch] | None = None
     """the block that `shards[i]` read last, with its rows"""
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        index: BlockIndex,
-        files: SetFiles,
-        quarantine: Quarantine,
-    ) -> None:
+    def __init__(self, path: Path, manifest: Manifest, index: BlockIndex, files: SetFiles) -> None:
         self.path = path
         """Path of the manifest; for a remote set, its name in messages."""
-        self.quarantine = quarantine
-        """Blocks that must not be read; the stream replaces their rows by filler rows."""
         self.manifest = manifest
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.columns
         self._files = files
         self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
         self._ends = np.cumsum(index.rows, dtype=np.int64)
-
-    @property
-    def quarantined(self) -> frozenset[int]:
-        """Indices of the quarantined blocks, over all shards."""
-        return self.quarantine.blocks
 
     def stats(self) -> dict[str, float]:
         """Return requests, retries and fetched bytes of a remote set; empty for local files."""
@@ -197,15 +173,6 @@ class ShardSet:
         """True if the files are in a store, which all machines share."""
         return self._files.is_remote
 
-    @cached_property
-    def optional_shards(self) -> frozenset[int]:
-        """Shards whose blocks are all quarantined; their files may be missing."""
-        counts = np.bincount(
-            self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards)
-        )
-        shards = enumerate(self.manifest.shards)
-        return frozenset(number for number, shard in shards if 0 < shard.blocks == counts[number])
-
     def check_files(self) -> None:
         """Compare the size of every file with the manifest; ManifestError if one differs.
 
@@ -216,10 +183,10 @@ class ShardSet:
         sizes = self._files.sizes({shard.path.rpartition("/")[0] for shard in shards}, len(shards))
         if sizes is None:
             return
-        for number, shard in enumerate(shards):
+        for shard in shards:
             size = sizes.get(shard.path)
             where = self._files.where(shard.path)
-            if size == shard.bytes or number in self.optional_shards:
+            if size == shard.bytes:
                 continue
             if size is None:
                 message = "the manifest names this shard, but the file is missing"

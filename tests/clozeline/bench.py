@@ -22,8 +22,6 @@ from clozeline import HOME
 from clozeline.__main__ import commands
 from clozeline.configuration.config import load_config
 from clozeline.errors import message_text
-from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.recorded_file import RecordedFile
 from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.train.configuration.config import TrainConfig
@@ -245,17 +243,6 @@ class Bench:
             answer = bench.answer(line)
             assert answer.code == 0, (line, answer)
 
-        last = open_shards(folder / SET).manifest.shards[-1]
-        publish_quarantine(
-            folder / SET,
-            [
-                {
-                    "shard": last.path,
-                    "block": last.blocks - 1,
-                    "reason": "a test",
-                }
-            ],
-        )
         with contextlib.chdir(folder):
             for seed in (0, 1):
                 score_run(Path("task1/run"), "train", Path(f"scored1/scores/seed-{seed}.json"))

@@ -121,12 +121,9 @@ class FullDevice(io.StringIO):
 
 
 def test_a_result_that_cannot_be_printed_is_an_error(bench, monkeypatch):
-    """Of each command that writes no file here.
-
-    Quarantines and studies are more than what is printed of them.
-    """
+    """Of each command that writes no file here; a study is more than what is printed of it."""
     printing = [name for name in NAMES if not re.search("output=| new", LINES[name])]
-    for name in sorted({*printing} - {"quarantine-blocks", "finetune"}):
+    for name in sorted({*printing} - {"finetune"}):
         monkeypatch.setattr(sys, "__stdout__", full := FullDevice())
         assert (name, bench.answer(LINES[name], out=full).code) == (name, 74)
 

@@ -17,7 +17,6 @@ import pytest
 
 from clozeline.files import parse_json
 from clozeline.pipeline.kernels import ngram_index
-from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.import_published import stage as tokenizer_stage
 from clozeline.seeding import hash64
@@ -114,7 +113,7 @@ MEANT = {
     # not a damaged one
     r"^(exported1|peft1|imported1/tokenizer/source)/": {"flip", "digit", "swap"},
     # files whose absence means something
-    rf"/(test\.tsv|{QUARANTINE}|seed-\d\.json)$": {"deleted"},
+    r"/(test\.tsv|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
     r"/test\.tsv$": {"a folder"},
     # a configuration with another value means that value; what is written for people is read by no
@@ -201,8 +200,6 @@ def comparable(file, content):
     """Return by what a file is compared; nothing if it differs from one start to the next."""
     if _WRITTEN_FOR_PEOPLE.search(file) or content == b"a folder":
         return None
-    if file.endswith(QUARANTINE) and b'"shard"' not in content:
-        return None  # an empty list says nothing; it goes with an output that is made again
     return ([*map(_learned, content.splitlines())] if file.endswith("metrics.jsonl") else content,)
 
 

@@ -142,10 +142,6 @@ def _read_rows(
     unread: dict[int, str] = {}
 
     for block in sorted({block for block, _ in stored}):
-        if block in shards.quarantined:
-            unread[block] = "its block is in quarantine"
-            continue
-
         try:
             rows = shards.read_block(block)
         except DamagedBlock as error:

@@ -3,9 +3,8 @@
     clozeline export-set SET output=DIR format=FORMAT [rows=N]
 
 Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet`
-and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns and their types; those
-of quarantined blocks are dropped and counted. `megatron` holds token ids alone, so it takes causal
-rows only. `.export.json` lists the files.
+and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns and their types.
+`megatron` holds token ids alone, so it takes causal rows only. `.export.json` lists the files.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,12 +66,9 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     shards = open_shards(path)
     rows = ExportedRows(shards, file_rows)
     manifest = shards.manifest
-    quarantined = len(shards) - len(rows)
 
     if not len(rows):
-        raise ConfigurationError(
-            f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine"
-        )
+        raise ConfigurationError(f"{shards.path}: expected rows, got none")
 
     with new_folder(output) as folder:
         _WRITERS[form](rows, folder)
@@ -82,7 +78,6 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
             "name": manifest.name,
             "digest": shards.digest,
             "rows": len(rows),
-            "rows_in_quarantine": quarantined,
             "columns": {spec.name: spec.description for spec in shards.columns},
             "languages": list(manifest.languages),
             "source_groups": list(manifest.source_groups),
@@ -104,11 +99,9 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
 def _export(options: ExportSetOptions) -> None:
     content = export(options.set, options.output, options.format, options.rows)
     size = sum(file["bytes"] for file in content["files"].values())
-    quarantined = content["rows_in_quarantine"]
-    dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
     files = plural(len(content["files"]), "file")
     rows = plural(content["rows"], "row")
-    print(f"{options.output}: {rows} in {files}, {size:,} bytes{dropped}")
+    print(f"{options.output}: {rows} in {files}, {size:,} bytes")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,15 +1,15 @@
 """Rewrite a shard set in another container or compression.
 
-    clozeline repack-shards MANIFEST output=DIR
+    clozeline repack-shards MANIFEST output=DIR [damaged=skip]
 
-Container, compression and rows per block may change. Rows, their order, the set's name and the
-quarantined blocks stay. A stream over the new set gives the same batches, unless the rows per block
-changed, because the order depends on them.
+Container, compression and rows per block may change. Rows, their order and the set's name stay. A
+stream over the new set gives the same batches, unless the rows per block changed, because the order
+depends on them. With `damaged=skip`, a set of samples or examples loses its unreadable blocks.
 """
 
 import shutil
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -18,7 +18,9 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import (
+    DamagedBlock,
     Manifest,
     ShardInfo,
     ShardSet,
@@ -27,7 +29,7 @@ from clozeline.pipeline.shards import (
     write_shard,
 )
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
-from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
+from clozeline.repair import rebuild_hint
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
 from clozeline.tools.shards.provenance.row_search import blocks_of
@@ -66,6 +68,9 @@ class RepackOptions(SetArgument):
     """zstd level"""
     block_rows: Positive | None = None
     """rows per block; default: unchanged"""
+    damaged: Literal["refuse", "skip"] = "refuse"
+    """blocks that cannot be read, also those of a missing or shorter shard: end, or leave them
+    out"""
 
 
 def repack(
@@ -76,13 +81,15 @@ def repack(
     codec: str | None = None,
     level: int | None = None,
     block_rows: int | None = None,
+    left_out: list[DamagedBlock] | None = None,
 ) -> Manifest:
     """Write a set in another format, and return the new manifest.
 
-    None keeps the value of the old set.
+    None keeps the value of the old set. Damaged blocks are added to `left_out`; None refuses them.
+    With a list, no schema names objective and tokenizer: no hash covers those of a damaged file.
     """
     old = source.manifest
-    metadata = _schema_metadata(source)
+    metadata = _schema_metadata(source) if left_out is None else {}
     layout: dict[str, Any] = {
         "container": container or old.container,
         "codec": codec or old.compression.codec,
@@ -95,28 +102,25 @@ def repack(
         raise ConfigurationError(f"block_rows={block_rows}: expected at most {_MAX_ROWS}")
     if layout["codec"] == "none" and level is not None:
         raise ConfigurationError(f"level={level}: only zstd has levels; add codec=zstd")
-    if source.quarantined and layout["block_rows"] != old.block_rows:
+    if left_out is not None and old.kind not in ("samples", "examples"):
         raise ConfigurationError(
-            f"block_rows={block_rows}: {source.path} has "
-            f"{plural(len(source.quarantined), 'block')} in quarantine, of {old.block_rows} rows "
-            "each; omit the option"
+            f"damaged=skip: {source.path} holds {old.kind}, and other files name their rows by "
+            f"number; {rebuild_hint(source.path)}"
         )
 
-    new_names = {
-        number: str(Path(shard.path).with_suffix(f".{layout['container']}"))
-        for number, shard in enumerate(old.shards)
-    }
     # document tables and token counts
     patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
     extras = [path for name in patterns for path in source.path.parent.glob(name)]
     infos: list[ShardInfo] = []
 
     with new_files(output) as target:
-        for shard, name in new_names.items():
-            # block hashes do not cover the schema, which is copied as well
-            source.verify_shard(shard)
+        for number, shard in enumerate(old.shards):
+            name = str(Path(shard.path).with_suffix(f".{layout['container']}"))
+            if left_out is None:
+                # block hashes do not cover the schema, which is copied as well
+                source.verify_shard(number)
             with target.file(name) as temporary:
-                blocks = (source.read_block(block) for block in blocks_of(source, shard))
+                blocks = _read_blocks(source, number, left_out)
                 infos.append(
                     write_shard(
                         temporary, blocks, source.columns, metadata=metadata, name=name, **layout
@@ -126,22 +130,14 @@ def repack(
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
-        # before the manifest, so that every reader sees it, and instead of a killed process's file
-        (output / QUARANTINE).unlink(missing_ok=True)
-
-        if source.quarantined:
-            numbers = {shard.path: number for number, shard in enumerate(old.shards)}
-            path = source.path.parent / QUARANTINE
-            entries = entries_of(str(path), path.read_bytes())
-            publish_quarantine(
-                output,
-                [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries],
-            )
-            target.files[QUARANTINE] = {}
 
         totals = old.totals.model_dump(
             include={"tokens_by_language", "tokens_by_source", "skipped"}
         )
+        if left_out:
+            lost = old.totals.samples - sum(info.rows for info in infos)
+            # tokens by language would count the rows that are left out
+            totals = {"skipped": {**totals["skipped"], "damaged_block": lost}}
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
         old_manifest = old.model_dump(mode="json")
@@ -154,6 +150,18 @@ def repack(
         return write_manifest(
             output, columns=source.columns, shards=infos, output=target, **layout, **fields
         )
+
+
+def _read_blocks(
+    source: ShardSet, shard: int, left_out: list[DamagedBlock] | None
+) -> Iterator[RowBatch]:
+    for block in blocks_of(source, shard):
+        try:
+            yield source.read_block(block)
+        except DamagedBlock as error:
+            if left_out is None:
+                raise
+            left_out.append(error)
 
 
 def _schema_metadata(source: ShardSet) -> dict[str, str]:
@@ -170,7 +178,8 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
 
 
 def _repack(options: RepackOptions) -> None:
-    source = open_shards(local_folder(options.manifest))
+    left_out: list[DamagedBlock] | None = [] if options.damaged == "skip" else None
+    source = open_shards(local_folder(options.manifest), check_files=left_out is None)
     old = source.manifest
     new = repack(
         source,
@@ -179,6 +188,7 @@ def _repack(options: RepackOptions) -> None:
         codec=options.codec,
         level=options.level,
         block_rows=options.block_rows,
+        left_out=left_out,
     )
 
     level = new.compression.level
@@ -194,6 +204,12 @@ def _repack(options: RepackOptions) -> None:
 
     counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
     sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
+    if left_out:
+        for error in left_out:
+            why = f"expected {error.expected}, got {error.got}"
+            print(f"{error.shard}: block {error.block} left out: {why}")
+        rows = plural(old.totals.samples - new.totals.samples, "row")
+        same = f"{plural(len(left_out), 'damaged block')} of {rows} left out: a new set to a run"
     print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
 
 

@@ -1,8 +1,7 @@
 """Show the contents of a shard set: `clozeline shard-stats MANIFEST [html=FILE]`.
 
 Tables of the lengths of every column, labels and classes, vocabulary coverage, tokens by language
-(and by source, for a token set) and sizes. Every block outside the quarantine is read and verified
-once.
+(and by source, for a token set) and sizes. Every block is read and verified once.
 """
 
 from collections.abc import Sequence

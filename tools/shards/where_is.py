@@ -228,7 +228,6 @@ def _not_found_error(
             f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}"
         )
 
-    quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     missing = (
         f"no such sample in {sets}"
         if isinstance(uid, int)
@@ -237,11 +236,7 @@ def _not_found_error(
             "that grouping dropped are in no set"
         )
     )
-
-    not_searched = (
-        f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
-    )
-    return ConfigurationError(f"{request}: {missing}{not_searched}")
+    return ConfigurationError(f"{request}: {missing}")
 
 
 def _set_paths(feed: Feed) -> str:

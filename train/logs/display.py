@@ -47,7 +47,6 @@ _PRINTED_EVENTS: Final = {
     "new_phase": "the data changed since the checkpoint: after {samples:,} samples "
     "the run reads {data}",
     "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows per step",
-    "quarantine": "{shards}: {blocks} blocks are in quarantine; empty rows replace their rows",
     "skipped_block": "{shards}: {shard}, block {block} cannot be read; empty rows replace its rows",
     "data_starved": "training waited for data in {waited_share:.0%} of the last {steps} steps: "
     "raise data.io_threads or data.prefetch_blocks, or move the shards to faster storage",

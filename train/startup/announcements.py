@@ -108,12 +108,7 @@ def announce_start(
 def announce_data(
     point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]
 ) -> None:
-    """Announce blocks in quarantine, and data that changed since the checkpoint."""
-    for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
-        if (quarantine := shards.quarantine).sha256:
-            path = str(shards.path)
-            blocks = len(shards.quarantined)
-            announce("quarantine", shards=path, blocks=blocks, sha256=quarantine.sha256)
+    """Announce data that changed since the checkpoint."""
     saved_stream = {} if point.saved is None else point.saved.stream
     if saved_stream and saved_stream["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)

@@ -66,23 +66,6 @@ def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path, keep)
     assert not execute(tmp_path, version=2).skipped
 
 
-def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, capsys):
-    execute(tmp_path)
-    listed = tmp_path / "dedup/sums/quarantine.json"
-    listed.write_text("[]")
-
-    assert execute(tmp_path).skipped
-    assert listed.exists()
-
-    (tmp_path / "dedup/sums/000000.txt").unlink()
-    execute(tmp_path)
-
-    assert not listed.exists()
-    assert f"{listed} is removed: the blocks that it lists are written again" in " ".join(
-        capsys.readouterr().err.split()
-    )
-
-
 @pytest.mark.parametrize(
     ("fault", "code", "message"), [("bug", 1, "ZeroDivisionError"), ("user", 64, "seventh seal")]
 )

@@ -326,17 +326,6 @@ def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     joined.read_block(1, ["input_ids"])
 
 
-def test_a_block_in_quarantine_of_either_set_is_not_read(shards, tmp_path):
-    columns = write_columns(tmp_path / "columns", shards)
-    entry = '[{"shard": "shard-0.arrow", "block": 2, "reason": "test"}]'
-    (tmp_path / "columns" / "quarantine.json").write_text(entry)
-    joined = JoinedShards(shards, [open_shards(tmp_path / "columns")])
-
-    assert joined.quarantined == {2}
-    assert joined.quarantine.sha256 != ""
-    assert JoinedShards(shards, [columns]).quarantine == shards.quarantine
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

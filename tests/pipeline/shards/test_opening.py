@@ -1,18 +1,13 @@
-"""Opening a set: files that contradict the manifest, are missing, damaged, endless, in quarantine,
+"""Opening a set: files that contradict the manifest, are missing, damaged, endless,
 or no set at all."""
 
-import hashlib
-import json
 import os
 
-import numpy as np
 import pytest
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.shards import DamagedBlock, Manifest, ManifestError, open_shards
-from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import read_regular
-from clozeline.pipeline.shards.quarantine import publish_quarantine, read_quarantine
 from tests.shard_sets import change_manifest, toy_set, uids
 
 
@@ -121,7 +116,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "quarantine.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "index.arrow"])
 def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
     """A pipe without a writer would be waited for, and a device read until memory is full."""
     toy_set(tmp_path, [9, 4])
@@ -136,10 +131,10 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
 
 def test_a_large_file_is_not_read(tmp_path):
     toy_set(tmp_path, [9])
-    with (tmp_path / "quarantine.json").open("wb") as file:
+    with (tmp_path / "manifest.json").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(
-        ManifestError, match=r"quarantine.json: 1099511627776 bytes, the limit is 67108864"
+        ManifestError, match=r"manifest.json: 1099511627776 bytes, the limit is 67108864"
     ):
         open_shards(tmp_path)
 
@@ -149,111 +144,3 @@ def test_a_large_file_is_not_read(tmp_path):
 
     with pytest.raises(ManifestError, match="10 bytes, the limit is 9"):
         read_regular(tmp_path / "ten", 9)
-
-
-# Quarantine
-# --------------------------------------------------------------------------------------------------
-
-FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
-
-
-def entry(shard=FIRST, block=0, reason="disk 3"):
-    return {"shard": shard, "block": block, "reason": reason}
-
-
-def test_blocks_are_numbered_over_all_shards(tmp_path):
-    """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
-    manifest = toy_set(tmp_path, [8, 0, 11]).manifest
-    raw = json.dumps(
-        [
-            entry(FIRST, 1),
-            entry(THIRD, 0),
-            entry(THIRD, 2),
-            entry(THIRD, 2, "again"),
-        ]
-    ).encode()
-    found = read_quarantine("here", raw, manifest)
-
-    assert (found.blocks, found.sha256) == ({1, 2, 4}, hashlib.sha256(raw).hexdigest())
-    assert read_quarantine("here", b"[]", manifest).blocks == frozenset()
-
-
-CONTENTS = (
-    entry(),
-    {},
-    [entry(block=2)],
-    [entry(block=-1)],
-    [entry(block=1.5)],
-    [entry(block="1")],
-    [entry(block=True)],
-    [entry(SECOND, 0)],
-    [entry("../shard")],
-    [entry(3)],
-    [entry(reason=None)],
-    [{**entry(), "who": "me"}],
-    [{"shard": FIRST, "block": 0}],
-    [["shard", "block", "reason"]],
-    [None],
-)
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        *(json.dumps(one).encode() for one in CONTENTS),
-        b"",
-        b"[",
-        b"\xff",
-        b"[" * 100_000,
-    ],
-)
-def test_anything_else_is_refused_with_its_place(tmp_path, raw):
-    toy_set(tmp_path, [8, 0, 11])
-    (tmp_path / "quarantine.json").write_bytes(raw)
-    with pytest.raises(ManifestError, match=r"quarantine.json: not a list of quarantined blocks"):
-        open_shards(tmp_path)
-
-
-def test_a_changed_file_is_never_taken_for_another_quarantine(tmp_path):
-    """Also a link to nothing is no absence: its blocks would be read."""
-    manifest = toy_set(tmp_path, [8, 0, 11]).manifest
-    publish_quarantine(tmp_path, [entry(FIRST, 0), entry(THIRD, 2, "no disk")])
-    path = tmp_path / "quarantine.json"
-    whole = path.read_bytes()
-
-    assert read_quarantine("here", whole, manifest).blocks == {0, 4}
-
-    for byte in range(len(whole)):
-        damaged = whole[:byte] + bytes([whole[byte] ^ 1 << byte % 8]) + whole[byte + 1 :]
-        with pytest.raises(ManifestError):
-            read_quarantine("here", damaged, manifest)
-
-    content = json.loads(whole)
-    for missing in ("blocks", "checksum"):
-        with pytest.raises(ManifestError):
-            read_quarantine("here", json.dumps({**content, missing: None}).encode(), manifest)
-
-    path.unlink()
-    path.symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(ManifestError, match=r"quarantine.json: cannot be read"):
-        open_shards(tmp_path)
-
-
-def test_a_shard_that_is_wholly_in_quarantine_may_be_missing(tmp_path):
-    shards = toy_set(tmp_path, [8, 8, 8])
-    inside = np.flatnonzero(shards.index.shard == 1).tolist()
-    shards.shard_path(1).unlink()
-    entries = [entry(SECOND, place) for place in range(len(inside))]
-    (tmp_path / "quarantine.json").write_text(json.dumps(entries[:1]))
-    with pytest.raises(ManifestError, match="the file is missing: copy it"):
-        open_shards(tmp_path)
-    (tmp_path / "quarantine.json").write_text(json.dumps(entries))
-    opened = open_shards(tmp_path)
-
-    assert (opened.quarantine.blocks, opened.optional_shards) == (set(inside), {1})
-
-    joined = JoinedShards(opened, [])
-    joined.check_files()
-    shards.shard_path(0).unlink()
-    with pytest.raises(ManifestError, match="the file is missing"):
-        joined.check_files()

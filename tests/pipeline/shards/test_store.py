@@ -25,22 +25,22 @@ def change(memory, name, make):
 
 
 def test_a_store_in_memory_gives_the_same_rows(local, memory, tmp_path, monkeypatch):
-    """Opening takes four requests and no files; the list of shards is one of them, on request."""
+    """Opening takes three requests and no files; the list of shards is one of them, on request."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     for path in (memory, f"{memory}/manifest.json", Path(memory)):
         shards = open_shards(path)
         assert (uids(shards), shards.digest) == (uids(local), local.digest)
 
-    assert shards.stats()["requests"] == len(shards.index) + 4, "manifest, index, quarantine, list"
+    assert shards.stats()["requests"] == len(shards.index) + 3, "manifest, index, list"
 
     shards = open_shards(memory, check_files=False)
 
-    assert shards.stats()["requests"] == 3
+    assert shards.stats()["requests"] == 2
 
     shards.check_files()
 
-    assert shards.stats()["requests"] == 4
+    assert shards.stats()["requests"] == 3
     assert not list((tmp_path / "temporary").iterdir())
 
 

@@ -27,7 +27,7 @@ from tests.pipeline.task_files import (
     make_tagged_sets,
     make_text_sets,
 )
-from tests.shard_sets import IDS, list_column, quarantine, toy_set, write_set
+from tests.shard_sets import IDS, list_column, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets, plain_text
 
@@ -276,18 +276,6 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
     assert "input_ids" not in found.numbers
     assert "label_positions" not in found.numbers
-
-
-def test_rows_in_quarantine_are_not_counted(tmp_path):
-    toy_set(tmp_path, [9])
-    quarantine(tmp_path, (0, 1))
-    shards = open_shards(tmp_path)
-
-    assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
-
-    (facts, *_) = tables(shards, tally(shards), None)
-
-    assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
 
 
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]

@@ -1,8 +1,6 @@
-"""A run's account of its data: skipped blocks, quarantine, phases with their effective weights,
+"""A run's account of its data: skipped blocks, phases with their effective weights,
 waiting."""
 
-import hashlib
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +13,6 @@ from clozeline.train.logs import data_health as supply
 from tests.shard_sets import damage
 from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import logged
 
 LANES = 4
 BLOCK_ROWS = 16
@@ -42,17 +39,14 @@ def first_block_of(shards, lane):
     return piece.block
 
 
-def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks, tmp_path):
-    """The block is rank 1's.
-
-    With the event's words in quarantine.json the next run is the same to the last bit.
-    """
+def test_a_masked_block_of_any_rank_is_named(two_ranks, tmp_path):
+    """The block is rank 1's."""
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
     block = first_block_of(shards, LANES - 1)
     damage(shards, block)
     shard = shards.shard_path(int(shards.index.shard[block])).name
-    place = {"shard": shard, "block": int(shards.index.block[block])}  # as quarantine.json says it
+    place = {"shard": shard, "block": int(shards.index.block[block])}
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
 
@@ -65,25 +59,6 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
 
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
-
-    raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
-    (manifest.parent / "quarantine.json").write_bytes(raw)
-    config = write_config(
-        tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS
-    )
-    for steps in (20, STEPS):
-        assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
-
-    assert logged(tmp_path / "quarantine") == logged(tmp_path / "skipped")
-
-    said = {
-        "shards": str(manifest),
-        "blocks": 1,
-        "sha256": hashlib.sha256(raw).hexdigest(),
-    }
-
-    assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
-    assert events(tmp_path / "quarantine", "skipped_block") == []
 
 
 def test_waiting_is_judged_over_windows(monkeypatch):

@@ -79,18 +79,9 @@ def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> I
         for block in shard_blocks
         if not task.part(block).exists()
     ]
-    with _score_blocks(
-        task, [block for block in due if block not in shards.quarantined], processes
-    ) as scored:
+    with _score_blocks(task, due, processes) as scored:
 
         def read_scores(block: int) -> RowBatch:
-            if block in shards.quarantined:  # nothing reads it: its rows get no scores
-                empty = np.zeros(int(shards.index.rows[block]) + 1, np.int64)
-                return RowBatch(
-                    {},
-                    {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns},
-                )
-
             while not task.part(block).exists():
                 next(scored)
             with np.load(task.part(block)) as part:

@@ -1,18 +1,16 @@
 """Read the rows of a shard set for a writer of another format.
 
-Rows are read in order, file by file, without quarantined blocks.
+Rows are read in order, file by file.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.block import arrow_schema, cut, to_batch
-from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 
 @dataclass(frozen=True)
@@ -22,13 +20,8 @@ class ExportedRows:
     shards: ShardSet
     file_rows: int
 
-    @cached_property
-    def blocks(self) -> list[int]:
-        """Numbers of the blocks that are read."""
-        return readable_blocks(self.shards)
-
     def __len__(self) -> int:
-        return int(self.shards.index.rows[self.blocks].sum())
+        return len(self.shards)
 
     @property
     def file_count(self) -> int:
@@ -45,7 +38,7 @@ class ExportedRows:
         waiting = list[RowBatch]()
         count = 0
 
-        for block in self.blocks:
+        for block in range(len(self.shards.index)):
             rows = self.shards.read_block(block)
             start = 0
             while start < len(rows):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import ConfigurationError, plural
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import shard_of
@@ -38,24 +38,18 @@ def blocks_of(shards: ShardSet, shard: int) -> range:
     return range(int(first), int(last))
 
 
-def readable_blocks(shards: ShardSet) -> list[int]:
-    """Return the numbers of the blocks that are not in quarantine."""
-    return [block for block in range(len(shards.index)) if block not in shards.quarantined]
-
-
 def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
     """Return the examples of a sample, one per variant.
 
     Rows of a shard are sorted by the hash of their uid, so each shard is searched by bisection. If
-    that finds nothing, the set may be in another order, and every block is read. Quarantined blocks
-    are never read.
+    that finds nothing, the set may be in another order, and every block is read.
     """
     if "uid" not in (spec.name for spec in shards.columns):
         raise ConfigurationError(
             f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid"
         )
 
-    for blocks in (_likely_blocks(shards, uid), readable_blocks(shards)):
+    for blocks in (_likely_blocks(shards, uid), range(len(shards.index))):
         matches: list[StoredRow] = []
         for block in blocks:
             rows = shards.read_block(block, columns=("uid", "variant"))
@@ -95,8 +89,6 @@ def find_document_rows(
 
     if partner_samples is None and grouping is not None and grouping.options.get("partner"):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
-    if shards.quarantined:
-        not_found.append(f"rows of {plural(len(shards.quarantined), 'block')} in quarantine")
 
     def rows_in(block: int) -> Iterator[StoredRow]:
         rows = shards.read_block(block, columns=(*_IDENTITY_COLUMNS, PAIR_LABEL))
@@ -114,12 +106,12 @@ def find_document_rows(
     likely = [] if any_shard else _blocks_of_documents(shards, documents)
     matches = [row for block in likely for row in rows_in(block)]
     if not matches:
-        matches = [row for block in readable_blocks(shards) for row in rows_in(block)]
+        matches = [row for block in range(len(shards.index)) for row in rows_in(block)]
     return matches, ", ".join(not_found)
 
 
 def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list[int]:
-    """Return the readable blocks of the shards that can hold rows cut from some documents.
+    """Return the blocks of the shards that can hold rows cut from some documents.
 
     Grouping keeps a document in the shard of its uid's hash; empty where the number of shards tells
     another origin.
@@ -134,7 +126,7 @@ def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list
         for variant in range(shards.manifest.variants)
         for shard in candidate_shards
     ]
-    return [block for number in numbers for block in _readable_in(shards, number)]
+    return [block for number in numbers for block in blocks_of(shards, number)]
 
 
 def _find_partner_samples(
@@ -147,7 +139,7 @@ def _find_partner_samples(
     samples_found = [np.empty(0, np.uint64)]
     if PARTNER in (column.name for column in samples[1].columns):
         source = open_shards(samples[0])
-        for block in readable_blocks(source):
+        for block in range(len(source.index)):
             rows = source.read_block(block, columns=("uid", PARTNER))
             partners = rows.columns[PARTNER].values.reshape(-1, 16)
             samples_found.append(rows.fixed["uid"][np.isin(uid_keys(partners), documents_wanted)])
@@ -167,10 +159,6 @@ def _likely_blocks(shards: ShardSet, uid: int) -> Iterator[int]:
         return int(mix(shards.read_block(block, columns=("uid",)).fixed["uid"][[row]])[0])
 
     for shard in range(len(shards.manifest.shards)):
-        blocks = _readable_in(shards, shard)
+        blocks = blocks_of(shards, shard)
         start = bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1))
         yield from takewhile(lambda block: hash_at(block, 0) <= uid_hash, blocks[start:])
-
-
-def _readable_in(shards: ShardSet, shard: int) -> list[int]:
-    return [block for block in blocks_of(shards, shard) if block not in shards.quarantined]

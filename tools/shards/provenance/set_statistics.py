@@ -10,12 +10,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import plural
 from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
-from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
@@ -45,9 +43,9 @@ class Tally:
 
 
 def tally(shards: ShardSet) -> Tally:
-    """Count all rows of a set outside the quarantine."""
+    """Count all rows of a set."""
     sums = Tally()
-    for block in readable_blocks(shards):
+    for block in range(len(shards.index)):
         _add(sums, shards.read_block(block), shards)
     return sums
 
@@ -171,16 +169,6 @@ def _file_table(shards: ShardSet) -> Figures:
     ]
 
     cells += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
-
-    if shards.quarantined:
-        lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
-        cells.append(
-            (
-                f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted "
-                "below",
-                lost,
-            )
-        )
 
     codec = (
         "uncompressed"

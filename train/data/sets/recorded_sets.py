@@ -260,21 +260,18 @@ def expected_batches(
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
-    """Return the first block that training would read, skipping quarantined and damaged blocks."""
+    """Return the first block that training would read."""
     problem: DamagedBlock | None = None
 
     for block in range(len(shards.index)):
         try:
-            if block not in shards.quarantined:
-                return shards.read_block(block)
+            return shards.read_block(block)
         except DamagedBlock as error:
             if not skip_damaged:
                 raise
             problem = problem or error
 
-    raise problem or ConfigurationError(
-        f"{shards.path}: every block is in quarantine, and no row remains"
-    )
+    raise problem or ConfigurationError(f"{shards.path}: the set has no rows")
 
 
 def _row_lengths(shards: ShardSet) -> Int64:

@@ -147,7 +147,6 @@ class Source:
             blocks == [*range(first, last + 1)]
             and index.shard[first] == index.shard[last]
             and size <= _REQUEST_BYTES
-            and self.shards.quarantined.isdisjoint(blocks)
         )
 
     def load(self, run: Run) -> list[LoadedBlock]:
@@ -203,7 +202,7 @@ class Source:
 
     def _read(self, piece: Piece, shards: ShardSet) -> RowBatch | None:
         """Return the rows of a piece; None for a skipped block."""
-        if piece.block in self.shards.quarantined or piece.block in self.skipped:
+        if piece.block in self.skipped:
             return None
         # try again a few times: a network file system may recover
         columns = self.columns if self.corruption is None else None

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -15,7 +14,7 @@ from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.models.teaching import score_shards
-from clozeline.tools.models.teaching.score_shards import ColumnTask, write_shards
+from clozeline.tools.models.teaching.score_shards import ColumnTask
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, plan_scores
 from clozeline.tools.shards.validate_shards import validate
@@ -25,7 +24,7 @@ from clozeline.train.data.sets import stored_scores
 from clozeline.train.data.sets.stored_scores import StoredScores
 from tests.model.compression.distillation.pairs import model
 from tests.pipeline.task_files import make_sets
-from tests.shard_sets import quarantine, toy_set
+from tests.shard_sets import toy_set
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
@@ -205,23 +204,6 @@ def prepare(tmp_path, monkeypatch):
     teacher = weights(open_shards(manifest))
     monkeypatch.setattr(score_shards, "open_teacher", lambda *_: teacher)
     return ColumnTask(Path("bert"), manifest, tmp_path / "columns", STORED)
-
-
-def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
-    task = prepare(tmp_path, monkeypatch)
-    quarantine(task.shards.parent, (1, 0))
-    shards = open_shards(task.shards)
-
-    assert list(write_shards(task, shards, 1)) == [0, 1]
-
-    with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:
-        blocks = pa.ipc.open_file(file)
-        ids = [
-            blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)
-        ]
-
-    assert [len(own) for own in ids] == [16, 16, 6]
-    assert [len(own.values) > 0 for own in ids] == [False, True, True]
 
 
 @pytest.fixture

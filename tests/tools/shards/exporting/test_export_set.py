@@ -18,7 +18,7 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards import export_set
 from clozeline.tools.shards.exporting import mds
-from tests.shard_sets import damage, list_column, objective, quarantine, rows, toy_set, write_set
+from tests.shard_sets import list_column, objective, rows, toy_set, write_set
 
 ROOT = Path(__file__).parents[4]
 READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
@@ -44,10 +44,7 @@ print(json.dumps(
 
 
 def make_set(folder, types, **fields):
-    """Rows with lists of no, few and many values, and large uids.
-
-    The second of three blocks is damaged and hidden.
-    """
+    """Rows with lists of no, few and many values, and large uids."""
     made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
 
@@ -59,10 +56,7 @@ def make_set(folder, types, **fields):
         made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
 
     columns = [list_column(name, dtype) for name, dtype in types.items()]
-    shards = write_set(folder, [made], columns=columns, languages=["en"], **fields)
-    quarantine(folder, (0, 1))
-    damage(shards, 1)
-    return shards
+    return write_set(folder, [made], columns=columns, languages=["en"], **fields)
 
 
 def export(shards, output, form, *words):
@@ -70,12 +64,11 @@ def export(shards, output, form, *words):
 
 
 def stored_rows(shards):
-    """The rows outside of the quarantine, as `PRINTER` prints them."""
-    kept = [row for block in (0, 2) for row in shards.read_block(block)]
+    """The rows, as `PRINTER` prints them."""
     return [
         {name: value.tolist() for name, value in (*row.fixed.items(), *row.columns.items())}
         | {"document_uid": row.fixed["document_uid"].tobytes().hex()}
-        for row in kept
+        for row in shards
     ]
 
 
@@ -130,21 +123,15 @@ def test_its_library_reads_every_row(tmp_path, capsys, form):
     output = tmp_path / "export" / form
 
     assert export(shards, output, form, "rows=5") == 0
-    assert re.search(
-        r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out
-    )
+    assert re.search(r": 10 rows in \d files, [\d,]+ bytes\n$", capsys.readouterr().out)
 
     summary = json.loads((output / ".export.json").read_text())
 
-    assert (
-        summary["rows"],
-        summary["rows_in_quarantine"],
-        summary["tokenizer"]["special_ids"]["mask"],
-    ) == (6, 4, 3)
+    assert (summary["rows"], summary["tokenizer"]["special_ids"]["mask"]) == (10, 3)
     assert {
         path.name: path.stat().st_size for path in output.iterdir() if path.name != ".export.json"
     } == {name: facts["bytes"] for name, facts in summary["files"].items()}
-    # of rows, one of 5 and one of 1 (`hf` divides them evenly), and descriptions
+    # of rows, two of 5, and descriptions
     assert len(summary["files"]) == {"hf": 4, "mds": 3, "litdata": 3}.get(form, 2)
 
     found = run_page(form, tmp_path)
@@ -179,12 +166,12 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
 
     index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
 
-    assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 6, 7)
+    assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 10, 11)
 
-    sizes = np.frombuffer(index, "<i4", 6, 34)
-    offsets = np.frombuffer(index, "<i8", 6, 34 + 24)
+    sizes = np.frombuffer(index, "<i4", 10, 34)
+    offsets = np.frombuffer(index, "<i8", 10, 34 + 40)
 
-    assert np.frombuffer(index, "<i8", offset=34 + 24 + 48).tolist() == [*range(7)]
+    assert np.frombuffer(index, "<i8", offset=34 + 40 + 80).tolist() == [*range(11)]
 
     found = [
         np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)

@@ -15,7 +15,7 @@ from clozeline.tools.shards.provenance.document_table import rejections_at
 from clozeline.tools.shards.where_is import document_rows, row_reads
 from clozeline.tools.shards.where_is import main as where_is
 from clozeline.train.data.stream.phases import as_phases
-from tests.shard_sets import IDS, list_column, quarantine, rows, toy_set, write_set
+from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
 from tests.tools.shards.provenance.read_runs import run_directory
 from tests.tools.small_run import documents, example_sets
 
@@ -168,11 +168,6 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     )
 
     assert note in capsys.readouterr().out
-
-    quarantine(copy, (0, 0))
-
-    assert where_is([str(copy), "--uid", known[url]]) == 0
-    assert f"{note}, rows of 1 block in quarantine" in capsys.readouterr().out
 
 
 def test_a_document_is_found_as_the_partner_of_another(tmp_path):

@@ -18,7 +18,7 @@ from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.stream import Stream
 from tests.sealed_lines import sealed
-from tests.shard_sets import quarantine, toy_set
+from tests.shard_sets import toy_set
 from tests.tools.shards.provenance.read_runs import run_directory
 from tests.tools.small_run import documents, example_sets
 
@@ -161,28 +161,17 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.count(", epoch 0: filler row, weight 0\n") == 3
 
 
-@pytest.mark.parametrize("reason", ["quarantine", "skipped"])
-def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, reason):
-    """Of a block in quarantine, and of a damaged one where the run skips them, as the stream has
-    it."""
+def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys):
+    """Of a damaged block where the run skips them, as the stream has it."""
     folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
     shards = open_shards(folder)
-    lost = {1, 4}
 
-    if reason == "quarantine":
-        quarantine(
-            folder,
-            *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost),
-        )
-
-    for block in lost:  # damaged in both cases: what is in quarantine is not read
+    for block in (1, 4):
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
 
-    run = run_directory(
-        tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0
-    )
+    run = run_directory(tmp_path, folder, 0, data__max_damaged_fraction=0.5)
     shards = open_shards(folder)
     expected = delivered_places(shards, 3, 4, 8, 27)
     shown = []
@@ -204,13 +193,9 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     filler = [one["filler"] for one in shown if "filler" in one]
 
     assert len(filler) == 32
-    assert all(
-        ("is in quarantine" if reason == "quarantine" else "is skipped: ") in text
-        for text in filler
-    )
-
-    if reason == "skipped":  # a set by itself skips nothing
-        assert explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
+    assert all("is skipped: " in text for text in filler)
+    # a set by itself skips nothing
+    assert explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
 
 
 def delivered_places(shards, seed, lanes, global_batch, steps):

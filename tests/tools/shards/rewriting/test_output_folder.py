@@ -15,11 +15,13 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.export_documents import main as export_documents
+from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
 from clozeline.tools.shards.rewriting.output_folder import new_folder, new_target
-from tests.shard_sets import quarantine, toy_set
+from clozeline.tools.shards.validate_shards import main as validate_shards
+from tests.shard_sets import damage, toy_set
 from tests.tools.small_run import example_sets
 
 
@@ -111,28 +113,37 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
     assert "holds a shard set already" in capsys.readouterr().err
 
 
-def test_quarantine_is_kept(tmp_path):
-    first = toy_set(tmp_path / "first", [9, 6])
-    quarantine(tmp_path / "first", (0, 2), (1, 0))
-    repack(open_shards(first.path), tmp_path / "tar", container="tar", codec="zstd")
-    again = open_shards(tmp_path / "tar")
+def test_damaged_blocks_are_left_out_on_request(shard_sets, tmp_path, capsys):
+    """A wrong byte in one shard, and a shard that is missing; the rest is a valid set."""
+    manifest, samples = example_sets(shard_sets)["masked_lm"]
+    shards = open_shards(shutil.copytree(manifest.parent, tmp_path / "set"))
+    last = len(shards.manifest.shards) - 1
+    lost = [1, *blocks_of(shards, last)]
+    kept = [block for block in range(len(shards.index)) if block not in lost]
+    uids = [row.fixed["uid"] for block in kept for row in shards.read_block(block)]
+    damage(shards, 1)
+    shards.shard_path(last).unlink()
+    words = [str(shards.path), f"output={tmp_path / 'new'}"]
 
-    assert again.quarantined == {2, 3}
-    assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
-        "shard": "shard-00001-of-00002.tar",
-        "block": 0,
-        "reason": "reason 1",
-    }
+    assert repack_shards(words) == 65
+    assert repack_shards([*words, "damaged=skip"]) == 0
+
+    out = capsys.readouterr().out
+    new = open_shards(tmp_path / "new", verify="shard")
+    gone = len(shards) - len(uids)
+
+    assert out.count(" left out: expected ") == len(lost)
+    assert f"{len(lost)} damaged blocks of {gone} rows left out" in out
+    assert [row.fixed["uid"] for row in new] == uids
+    assert new.manifest.totals.skipped["damaged_block"] == gone
+    assert validate_shards([str(new.path), f"against={samples}"]) == 0
 
 
-def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
-    source = toy_set(tmp_path / "set", [9])
-    quarantine(tmp_path / "set", (0, 1))
-    options = [str(source.path), "--output", str(tmp_path / "out"), "--block-rows", "3"]
+def test_blocks_that_other_files_number_are_not_left_out(shard_sets, tmp_path, capsys):
+    words = [str(shard_sets / "encode"), f"output={tmp_path / 'new'}", "damaged=skip"]
 
-    assert repack_shards(options) == 64
-    assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert repack_shards(words) == 64
+    assert "holds tokens, and other files name their rows by number" in capsys.readouterr().err
 
 
 @pytest.fixture

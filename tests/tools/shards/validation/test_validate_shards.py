@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.quarantine_blocks import main as quarantine_blocks
-from clozeline.tools.shards.quarantine_blocks import put_in_quarantine
 from clozeline.tools.shards.validate_shards import main as validate_shards
 from clozeline.tools.shards.validate_shards import validate
-from tests.shard_sets import change_manifest, toy_set
+from tests.shard_sets import change_manifest
 from tests.tools.rewritten_set import at, changed, fails, rewrite, with_fixed
 from tests.tools.small_run import example_sets
 
@@ -206,76 +204,6 @@ def damage(path, place):
     raw = bytearray(path.read_bytes())
     raw[place] ^= 16
     path.write_bytes(raw)
-
-
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_damaged_blocks_are_put_in_quarantine(tmp_path, capsys, container):
-    shards = toy_set(tmp_path, [12, 8], container=container)
-
-    for block in (1, 4):
-        damage(
-            shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300
-        )
-
-    assert quarantine_blocks([str(tmp_path)]) == 0
-    assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
-
-    entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
-    names = [facts.path for facts in shards.manifest.shards]
-
-    assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]
-    assert all(entry["reason"].startswith("expected xxh3-128 ") for entry in entries)
-    assert (open_shards(tmp_path).digest, open_shards(tmp_path).quarantined) == (
-        shards.digest,
-        {1, 4},
-    )
-
-
-def test_a_lost_shard_and_a_short_one(tmp_path):
-    shards = toy_set(tmp_path, [12, 8, 5])
-    shards.shard_path(1).unlink()
-    path = shards.shard_path(2)
-    path.write_bytes(path.read_bytes()[:-1])
-    before, new = put_in_quarantine(tmp_path / "manifest.json")
-
-    assert before == []
-    assert [
-        (
-            entry["shard"][:11],
-            entry["block"],
-            entry["reason"][:13],
-        )
-        for entry in new
-    ] == [
-        ("shard-00001", 0, "the shard is "),
-        ("shard-00001", 1, "the shard is "),
-        ("shard-00002", 0, "the shard has"),
-        ("shard-00002", 1, "the shard has"),
-    ]
-    assert open_shards(tmp_path).quarantined == {3, 4, 5, 6}
-
-
-def test_what_stands_in_quarantine_stays_and_nothing_is_listed_twice(tmp_path, capsys):
-    shards = toy_set(tmp_path, [12, 8])
-    name = shards.manifest.shards[0].path
-    mine = [
-        {"shard": name, "block": 2, "reason": "spam"},
-        {"shard": name, "block": 0, "reason": "doubtful"},
-    ]
-    (tmp_path / "quarantine.json").write_text(json.dumps(mine))
-    for block in (0, 1):
-        damage(shards.shard_path(0), int(shards.index.offset[block]) + 300)
-    for added in (1, 0):
-        assert quarantine_blocks([str(tmp_path)]) == 0
-        assert f"{added} block" in capsys.readouterr().out
-        entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
-        assert entries[:2] == mine
-        assert [entry["block"] for entry in entries] == [2, 0, 1]
-
-
-def test_a_set_in_a_store_is_refused(capsys):
-    assert quarantine_blocks(["memory://nowhere/set"]) == 64
-    assert "copy the set here first" in capsys.readouterr().err
 
 
 def test_what_was_checked_is_printed_as_json(shard_sets, capsys):

@@ -10,7 +10,7 @@ import pytest
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from tests.range_site import ShardServer
-from tests.shard_sets import damage, quarantine, toy_set
+from tests.shard_sets import damage, toy_set
 from tests.train.data.stream.streams import open_stream, rows_of
 
 LANES = 8
@@ -201,20 +201,3 @@ def test_a_shard_that_was_cut_off_names_its_last_block(tmp_path):
             one_pass(shards)
 
     assert caught.value.block == 23
-
-
-def test_a_block_in_quarantine_is_not_asked_for(tmp_path):
-    local = toy_set(tmp_path, SIZES, block_rows=8)
-    spared = later_neighbor(local)
-    quarantine(tmp_path, (spared // 4, spared % 4))
-    server = ShardServer(tmp_path)
-
-    with server.site.running():
-        rows, _ = one_pass(open_shards(server.url))
-
-    name, start, stop = block_ranges(local)[spared]
-
-    assert rows == one_pass(open_shards(tmp_path))[0]
-    assert not [
-        each for each in server.served if each[0] == name and each[1] < stop and start < each[2]
-    ]

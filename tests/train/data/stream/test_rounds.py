@@ -4,7 +4,6 @@ Those that cannot be read come as filler, and nothing else moves.
 """
 
 import errno
-import json
 import os
 import threading
 import tracemalloc
@@ -12,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.data.stream.streams import open_stream, rows_of, run
@@ -90,31 +89,6 @@ def test_no_block_is_skipped_for_an_error_of_the_process(tmp_path, monkeypatch, 
                 stream.next_step()
         else:
             assert {row[2] for row in rows_of(stream.next_step())} == {0.0}
-
-
-def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
-    """Neither digest nor order change.
-
-    A shard of which every block is in quarantine may be missing.
-    """
-    shards = toy_set(tmp_path, [16, 12])
-    with open_stream(shards) as stream:
-        whole = [row for _ in range(4) for row in rows_of(stream.next_step())]
-    entries = [
-        {
-            "shard": shards.manifest.shards[1].path,
-            "block": n,
-            "reason": "test",
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
-    shards.shard_path(1).unlink()
-    with open_stream(open_shards(tmp_path)) as stream:
-        assert stream.state_dict() == open_stream(shards).state_dict()
-        found = [row for _ in range(4) for row in rows_of(stream.next_step())]
-
-    assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
 
 
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
