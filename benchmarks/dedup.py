@@ -119,7 +119,7 @@ def recall_by_bins(count: int) -> list[dict[str, Any]]:
     minhash = MinHash(ngram=5, bands=14, rows=8, seed=1)
     made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]
     every = [text for texts, _ in made for text in texts]
-    keys = [minhash.band_keys(minhash.signature(text)).tolist() for text in every]
+    keys = minhash.band_keys(minhash.signatures(every)).tolist()
     rows = []
 
     for index, ((low, high), (_, similarities)) in enumerate(

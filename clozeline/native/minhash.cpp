@@ -6,84 +6,62 @@ namespace {
 
 using namespace clozeline;
 
-// What a byte is in a text: part of a word (the character in lower case), or one of these.
-constexpr u8 kMark = 0, kDigit = 1, kBlank = 2, kForeign = 3;
+// What a byte of a folded text is to its words; other characters than ASCII are letters.
+constexpr u8 kLetter = 1, kOperator = 2, kHyphen = 4;
 
-struct Folding {
+struct Kinds {
   u8 of[256] = {};
-  constexpr Folding() {
-    for (int c = '0'; c <= '9'; ++c) of[c] = kDigit;
-    for (int c = 'a'; c <= 'z'; ++c) of[c] = static_cast<u8>(c);
-    for (int c = 'A'; c <= 'Z'; ++c) of[c] = static_cast<u8>(c + 32);
-    of['_'] = '_';
-    for (int c = 9; c <= 13; ++c) of[c] = kBlank;
-    for (int c = 28; c <= 32; ++c) of[c] = kBlank;  // as str.split() does
-    for (int c = 128; c <= 255; ++c) of[c] = kForeign;
+  constexpr Kinds() {
+    for (int c = '0'; c <= '9'; ++c) of[c] = kLetter;
+    for (int c = 'a'; c <= 'z'; ++c) of[c] = kLetter;
+    for (int c = 128; c <= 255; ++c) of[c] = kLetter;
+    for (const char* c = "%&*+/<=>^|~"; *c; ++c) of[static_cast<u8>(*c)] = kOperator;
+    of['_'] = kLetter;
+    of['-'] = kHyphen;
   }
 };
-constexpr Folding kFolding;
+constexpr Kinds kKinds;
+
+// XXH3-64 of kLongestHashed bytes at a time; the seed is the hash of those before them.
+inline u64 hash_bytes(const u8* data, i64 size) {
+  u64 hash = 0;
+  for (i64 at = 0; at < size; at += kLongestHashed) {
+    hash = xxh3(data + at, size - at < kLongestHashed ? size - at : kLongestHashed, hash);
+  }
+  return hash;
+}
+
+// Replace words by mix(polynomial hash) of each run of `ngram` of them, count - ngram + 1; 1 <= ngram <= count.
+inline void make_shingles(u64* words, i64 count, i64 ngram) {
+  constexpr u64 base = 0x9E3779B97F4A7C15ULL;
+  u64 hash = 0, leading = 1;  // leading = base ** (ngram - 1)
+  for (i64 i = 0; i < ngram; ++i) hash = hash * base + words[i];
+  for (i64 i = 1; i < ngram; ++i) leading *= base;
+  for (i64 i = 0; i <= count - ngram; ++i) {
+    const u64 first = words[i];
+    words[i] = mix(hash);
+    if (i + ngram < count) hash = (hash - first * leading) * base + words[i + ngram];
+  }
+}
 
 constexpr i64 kBlock = 512;     // hashes of a block stay in the L1 cache
 constexpr i64 kTogether = 16;  // minima held in registers
 
 }  // namespace
 
-// Hash the match-form words of the ASCII tokens (runs between ASCII blanks) of a UTF-8 text. `hashes` has room for
-// (size + 1) / 2. The caller hashes the others, and those with a word too long for XXH3's short form: their first byte,
-// the byte after them, and the number of words before them go to `rest`, which has room for `capacity` of them. Return
-// the number of words and set `*others`; return -1 if there are more tokens for the caller.
-CLOZELINE_API i64 clozeline_word_hashes(const u8* text, i64 size, u64* hashes, i64* rest, i64 capacity, i64* others) {
-  u8 word[kLongestHashed];
-  i64 words = 0, at = 0, tokens = 0;
+// Hash the words of a folded text, and return their number; `hashes` has room for `size` of them. A word is a run of
+// letters, or a run of operators, perhaps after a hyphen: pipeline/text/normal_form.py.
+CLOZELINE_API i64 clozeline_word_hashes(const u8* text, i64 size, u64* hashes) {
+  i64 words = 0, at = 0;
   while (at < size) {
-    const i64 start = at, before = words;
-    bool ours = true;
-    u8 kind = kFolding.of[text[at]];
-    while (kind != kBlank && ours) {
-      i64 length = 0;
-      while (kind == kDigit || kind > kForeign) {
-        if (length == kLongestHashed) {
-          ours = false;
-          break;
-        }
-        word[length++] = kind == kDigit ? static_cast<u8>('0') : kind;
-        const bool digit = kind == kDigit;
-        do kind = ++at < size ? kFolding.of[text[at]] : kBlank;
-        while (digit && kind == kDigit);  // a run of digits becomes one 0
-      }
-      if (!ours || kind == kForeign) {
-        ours = false;
-        break;
-      }
-      if (length) hashes[words++] = xxh3(word, length);
-      while (kind == kMark) kind = ++at < size ? kFolding.of[text[at]] : kBlank;
-    }
-    if (!ours) {
-      while (at < size && kFolding.of[text[at]] != kBlank) ++at;
-      if (tokens == capacity) return -1;
-      words = before;
-      rest[3 * tokens] = start;
-      rest[3 * tokens + 1] = at;
-      rest[3 * tokens + 2] = words;
-      ++tokens;
-    }
-    ++at;  // the blank
+    const i64 start = at;
+    const u8 first = kKinds.of[text[at++]];
+    if (!first) continue;
+    const u8 more = first == kLetter ? kLetter : kOperator;
+    while (at < size && kKinds.of[text[at]] == more) ++at;
+    if (first != kHyphen || at > start + 1) hashes[words++] = hash_bytes(text + start, at - start);
   }
-  *others = tokens;
   return words;
-}
-
-// Write mix(polynomial hash) of each run of `ngram` words, count - ngram + 1 of them; 1 <= ngram <= count.
-CLOZELINE_API void clozeline_shingles(const u64* words, i64 count, i64 ngram, u64* shingles) {
-  constexpr u64 base = 0x9E3779B97F4A7C15ULL;
-  u64 hash = 0, leading = 1;  // leading = base ** (ngram - 1)
-  for (i64 i = 0; i < ngram; ++i) hash = hash * base + words[i];
-  for (i64 i = 1; i < ngram; ++i) leading *= base;
-  shingles[0] = mix(hash);
-  for (i64 i = ngram; i < count; ++i) {
-    hash = (hash - words[i - ngram] * leading) * base + words[i];
-    shingles[i - ngram + 1] = mix(hash);
-  }
 }
 
 // minima[f] = min over s of shingles[s] * factors[f] + offsets[f], modulo 2**64.
@@ -115,6 +93,20 @@ void clozeline_minima(const u64* shingles, i64 count, const u64* factors, const 
         minima[f] = value < minima[f] ? value : minima[f];
       }
     }
+  }
+}
+
+// Write the minima of each of `texts` folded texts, which end at ends[t] of `data`: of the shingles of `ngram` words, or
+// of all words if there are fewer; a text without a word is one. `words` has room for the bytes of the longest text.
+CLOZELINE_API void clozeline_signatures(const u8* data, const i64* ends, i64 texts, i64 ngram, const u64* factors,
+                                        const u64* offsets, i64 functions, u64* words, u64* signatures) {
+  for (i64 t = 0, start = 0; t < texts; start = ends[t++]) {
+    const i64 size = ends[t] - start;
+    i64 count = clozeline_word_hashes(data + start, size, words);
+    if (!count) words[count++] = hash_bytes(data + start, size);
+    const i64 together = ngram < count ? ngram : count;
+    make_shingles(words, count, together);
+    clozeline_minima(words, count - together + 1, factors, offsets, functions, signatures + t * functions);
   }
 }
 

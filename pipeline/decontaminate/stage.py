@@ -1,7 +1,7 @@
 """Find items of evaluation sets in the documents, and drop the documents that contain them.
 
-The items are indexed by their 13-grams in the match form, without case, marks and digits (GPT-3,
-arXiv 2005.14165, appendix C). Decisions depend on the sets of documents and items alone, not on any
+The items are indexed by their 13-grams in the match form, without case and marks (GPT-3, arXiv
+2005.14165, appendix C). Decisions depend on the sets of documents and items alone, not on any
 order.
 """
 

@@ -12,7 +12,7 @@ from clozeline.configuration.described_keys import Common
 Within: TypeAlias = Literal["all", "source"]
 """Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
 Key: TypeAlias = Literal["text", "match", "url"]
-"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
+"""`text` = stored text, `match` = words without case and marks, `url` = normalized URL."""
 
 
 @config_class
@@ -23,9 +23,9 @@ class ExactConfig:
     """
 
     key: Key = "text"
-    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits;
-    in tables and programs digits and symbols count) or `url` (without scheme and fragment, except a
-    fragment that starts with `#/` or `#!`)"""
+    """key that must be equal: `text` (stored text), `match` (words without case and marks; numbers
+    and operators are words) or `url` (without scheme and fragment, except a fragment that starts
+    with `#/` or `#!`)"""
 
 
 @config_class

@@ -41,12 +41,7 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import extract_host
-from clozeline.pipeline.text.normal_form import (
-    MATCH_VERSION,
-    choose_match_form,
-    cut_marks,
-    match_words,
-)
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, cut_marks, match_words
 
 EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
@@ -85,16 +80,11 @@ def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
         )
         documents = [[text] if target is None else [text, target] for text, target in pairs]
         if key == "match":
-            documents = [[_join_match_words(side) for side in sides] for sides in documents]
+            documents = [[" ".join(match_words(side)) for side in sides] for sides in documents]
             present = np.array([all(sides) for sides in documents], dtype=bool)
         digests = [_digest("\0".join(sides).encode()) for sides in documents]
 
     return np.frombuffer(b"".join(digests), dtype="S16"), present
-
-
-def _join_match_words(text: str) -> str:
-    """Return the words that must be equal; "" for a text without words."""
-    return " ".join(match_words(text, choose_match_form(text))) if match_words(text) else ""
 
 
 def normalize_url(url: str) -> str:

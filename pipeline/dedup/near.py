@@ -1,13 +1,12 @@
 """Near deduplication: MinHash signatures per part; `clusters` compares them.
 
-A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols
-count. Each of `bands * rows` hash functions keeps its minimum over the set. Two texts agree in a
-minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all rows of a
-band are candidates: P(J) = 1 - (1 - J**rows) ** bands, one half at J = 0.685 for 14 x 8 (Broder
-1997; bands: Leskovec et al., chapter 3).
+A text is the set of its word n-grams in the match form. Each of `bands * rows` hash functions keeps
+its minimum over the set. Two texts agree in a minimum with probability J, the Jaccard similarity of
+their sets. Texts that agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows) **
+bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., chapter 3).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,13 +33,8 @@ from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.text.normal_form import (
-    MATCH_VERSION,
-    MatchForm,
-    choose_match_form,
-    match_words,
-)
-from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, fold
+from clozeline.pipeline.text.word_hashes import hash_bytes, hash_ngrams, hash_words
 from clozeline.recorded_file import find_file
 from clozeline.seeding import mix
 
@@ -67,36 +61,37 @@ class MinHash:
         # odd factors, so that multiplication modulo 2**64 is a bijection
         self._factors = raw[0] | np.uint64(1)
         self._offsets = raw[1]
-        self._words: Mapping[MatchForm, WordHashes] = {
-            "words": WordHashes(),
-            "symbols": WordHashes("symbols"),
-        }
         self._buffer = np.empty((_SHINGLE_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram; repeated ones do not change a minimum."""
-        form = choose_match_form(text)
-        hashes = self._words[form].hashes(text)
-        if len(hashes) < self.ngram:
-            words = " ".join(match_words(text, form)) or text
-            return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
-        native = minhash.shingles(hashes, self.ngram)
-        return mix(hash_ngrams(hashes, self.ngram)) if native is None else native
+        folded = fold(text)
+        hashes = hash_words(folded)
+        if not len(hashes):
+            hashes = np.array([hash_bytes(folded)], np.uint64)
+        return mix(hash_ngrams(hashes, min(self.ngram, len(hashes))))
 
-    def signature(self, text: str) -> UInt64:
-        """Return the minima of all hash functions over the shingles, shape [bands * rows]."""
-        shingles = self.shingles(text)
-        if (native := minhash.minima(shingles, self._factors, self._offsets)) is not None:
+    def signatures(self, texts: Sequence[str]) -> UInt64:
+        """Return the minima of all functions over each text, shape [texts, bands * rows]."""
+        native = minhash.signatures(
+            list(map(fold, texts)),
+            self.ngram,
+            self._factors,
+            self._offsets,
+        )
+        if native is not None:
             return native
 
-        minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
+        minima = np.full((len(texts), len(self._factors)), 2**64 - 1, dtype=np.uint64)
 
-        for start in range(0, len(shingles), _SHINGLE_BLOCK):
-            block = shingles[start : start + _SHINGLE_BLOCK]
-            values = self._buffer[: len(block)]
-            np.multiply(block[:, None], self._factors, out=values)
-            np.add(values, self._offsets, out=values)
-            np.minimum(minima, values.min(axis=0), out=minima)
+        for least, text in zip(minima, texts, strict=True):
+            shingles = self.shingles(text)
+            for start in range(0, len(shingles), _SHINGLE_BLOCK):
+                block = shingles[start : start + _SHINGLE_BLOCK]
+                values = self._buffer[: len(block)]
+                np.multiply(block[:, None], self._factors, out=values)
+                np.add(values, self._offsets, out=values)
+                np.minimum(least, values.min(axis=0), out=least)
 
         return minima
 
@@ -261,5 +256,4 @@ def _sign(minhash: MinHash, batch: pa.RecordBatch) -> UInt64:
         batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True
     )
     texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
-    signatures = [minhash.signature(text) for text in texts]
-    return np.array(signatures, np.uint64).reshape(-1, minhash.bands * minhash.rows)
+    return minhash.signatures(texts)

@@ -39,15 +39,16 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
-from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm, normalize_as
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm, fold, normalize_as
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.pipeline.text.word_hashes import WordHashes
+from clozeline.pipeline.text.word_hashes import digest_words
 from clozeline.seeding import hash64
 
 REPEATS_VERSION: Final = 2
 """Raised when a piece, its hash, or the remaining text changes."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
 """Hashes of pieces, shape [n], and the index of the first unit of each piece, shape [n]."""
+_NUMBER: Final = re.compile(r"\d+")
 _PIECE_ROW: Final = (("hash", "<u8"), ("uid", "S16"), ("row", "<u4"), ("first", "<u4"))
 """Row of a piece: its hash, its document (uid, and row in its part), and the index of its first
 unit."""
@@ -76,9 +77,9 @@ class TextPieces(ABC):
         """Versions and options that determine hashes and decisions, as JSON data."""
         return {"type": self.NAME, "version": REPEATS_VERSION + MATCH_VERSION, **asdict(self)}
 
-    @cached_property
-    def words(self) -> WordHashes:
-        return WordHashes("numbers" if self.numbers else "words")
+    def digest_words(self, text: str) -> bytes:
+        """Return the hashes of the words of a text, 8 bytes each."""
+        return digest_words(fold(text if self.numbers else _NUMBER.sub("0", text)))
 
     @abstractmethod
     def starts(self, text: str, language: str) -> Sequence[int]:
@@ -127,7 +128,7 @@ class LinePieces(TextPieces):
     def hashes(self, text: str, language: str) -> Hashes:
         lines = text.split("\n")
         kept = [index for index, line in enumerate(lines) if self._letters.search(line)]
-        return _hash_all(self.words.digests(lines[index]) for index in kept), np.array(
+        return _hash_all(self.digest_words(lines[index]) for index in kept), np.array(
             kept, np.int64
         )
 
@@ -151,7 +152,7 @@ class SpanPieces(TextPieces):
 
     def hashes(self, text: str, language: str) -> Hashes:
         starts = [*self.starts(text, language), len(text)]
-        words = [self.words.digests(text[first:last]) for first, last in pairwise(starts)]
+        words = [self.digest_words(text[first:last]) for first, last in pairwise(starts)]
         # 8 bytes per sentence: equal words with other sentence boundaries get another hash
         digests = [xxhash.xxh3_64_digest(digest) for digest in words]
         # spans without words stay

@@ -17,8 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
-from clozeline.pipeline.text.normal_form import CHARACTERS_PER_WORD, is_unspaced, match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams, unpack_hashes
+from clozeline.pipeline.text.normal_form import (
+    CHARACTERS_PER_WORD,
+    fold,
+    is_unspaced,
+    match_words,
+)
+from clozeline.pipeline.text.word_hashes import hash_ngrams, hash_words
 from clozeline.recorded_file import RecordedFile
 
 INDEX_VERSION: Final = 3
@@ -97,15 +102,11 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
     # hash entries of full length and shorter ones
     words = np.array([run.count(" ") + 1 for run in entries], np.uint16)
     hashes = np.empty(len(words), np.uint64)
-    word_hashes = WordHashes()
+    of_words = hash_words(" ".join(entries).encode(errors="surrogatepass"))
+    starts = np.cumsum(words, dtype=np.int64) - words
 
     for size, chosen in _find_hash_sizes(words, ngram):
-        digests = (
-            word_hashes.digests(run)[: 8 * size]
-            for run, is_chosen in zip(entries, chosen, strict=True)
-            if is_chosen
-        )
-        hashes[chosen] = hash_ngrams(unpack_hashes(b"".join(digests)), size)[::size]
+        hashes[chosen] = hash_ngrams(of_words, size)[starts[chosen]]
 
     runs, names = (
         pa.array(column, pa.large_utf8()) for column in (entries.keys(), entries.values())
@@ -143,14 +144,13 @@ class Matcher:
 
     def __init__(self, index: NgramIndex) -> None:
         self.index = index
-        self._words = WordHashes()
 
     def find(self, text: str) -> list[tuple[int, int]]:
         """Return (word, entry) for each entry in a text, sorted.
 
         `word` is the index of the entry's first word among `match_words(text)`.
         """
-        hashes = self._words.hashes(text)
+        hashes = hash_words(fold(text))
         words = list[str]()
         index = self.index
         matches = []

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 NORMALIZE_VERSION: Final = 6
 """Raised when the stored form of any text changes."""
-MATCH_VERSION: Final = 4
+MATCH_VERSION: Final = 5
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
 # Newline and tab are text; line ends, separators, and what browsers show for the codes of
@@ -47,18 +47,15 @@ _CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
 _BASIC: Final = (range(0x80, 0x10000),)
-_ASTRAL: Final = (
-    range(0x10000, 0x20000),
-    range(0xE0000, 0xE0200),
-)
-"""Planes that hold all marks beyond the Basic Multilingual Plane."""
+_ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))
+"""Planes that hold all marks and symbols beyond the Basic Multilingual Plane."""
 
 
 @cache
-def _class_of_marks(planes: tuple[range, ...]) -> str:
-    """Return the body of a character class with all combining marks."""
+def _class_of(planes: tuple[range, ...], *categories: str) -> str:
+    """Return the body of a character class with all characters of these categories."""
     every_point = (point for plane in planes for point in plane)
-    points = [point for point in every_point if unicodedata.category(chr(point)) in ("Mn", "Mc")]
+    points = [point for point in every_point if unicodedata.category(chr(point)) in categories]
     # consecutive code points have the same difference to their index
     runs = [
         [point for _, point in run]
@@ -79,48 +76,50 @@ _WITHOUT_BLANKS: Final = re.compile(
     r"\ua980-\ua9df\uaa80-\uaadf]"
 )
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
-_ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
-_ASCII_SYMBOLS: Final = re.compile(r"\w+|[^\w\s]", re.ASCII)
-_DIGITS: Final = re.compile(r"\d+")
+_OPERATOR: Final = "-?[%&*+/<=>^|~]+"
+_WORD: Final = re.compile(rf"[0-9_a-z\x80-\U0010ffff]+|{_OPERATOR}")
+"""Words of a folded text, as in `minhash.cpp`: other characters than ASCII are letters."""
+_FOREIGN: Final = re.compile(rb"([\x80-\xff]\S*)")
+"""The rest of a string between blanks, from its first character that is not ASCII."""
 
 
 # Marks above and below letters that writers may omit: accents of Latin, Greek and Cyrillic,
-# points of Hebrew, Arabic and Syriac, and variation selectors.
+# points of Hebrew, Arabic and Syriac, and variation selectors; not the stroke of ≠ and ∉.
 _OPTIONAL_MARKS: Final = re.compile(
-    f"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f{_INVISIBLES}\u200b]+"
+    f"[\u0300-\u0337\u0339-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f{_INVISIBLES}\u200b]+"
 )
 _VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
 """Marks of Vietnamese alone, where accents are tones: horn, hook, dot below, double marks."""
 _MOST_MARKS: Final = 30
 """Maximum combining marks in a row."""
-_SYMBOLIC_SHARE: Final = 0.12
-"""Share of digits and symbols above which a text is a table or a program: there they matter."""
-_SYMBOL: Final = re.compile(r"\d|[^\w\s.,;:!?'\"()‘’“”«»…–—-]")
-MatchForm: TypeAlias = Literal["words", "numbers", "symbols"]
-"""What is compared: words with any number replaced by 0, words and numbers, or symbols too."""
 
 
 # Built when the first text needs it: reading the categories of Unicode takes a tenth of a second.
-# There are two patterns, because classes with astral characters are slow.
 @cache
-def _word_pattern(astral: bool) -> re.Pattern[str]:
-    r"""Return the pattern of words, including marks (Indic vowel signs) that `\w` does not match.
+def _foreign_words() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    r"""Return the patterns of a letter, and of a word that may have other characters than ASCII.
 
-    A character of a script without blanks is a word, together with its marks.
+    Letters include digits, and marks (Indic vowel signs) that `\w` does not match. A character of a
+    script without blanks is a word, together with its marks; so is a mathematical symbol.
     """
-    marks = _class_of_marks(_BASIC)
-    basic = rf"(?!{_UNSPACED.pattern})[\w{marks}]"
-    if astral:
-        more = _class_of_marks(_ASTRAL)
-        basic = rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{more}])"
-    return re.compile(rf"{_UNSPACED.pattern}[{marks}]*|(?:{basic})+")
+
+    def character_of(*categories: str) -> str:
+        # a class with astral characters is slow
+        astral = rf"(?={_IS_ASTRAL.pattern})[{_class_of(_ASTRAL, *categories)}]"
+        return f"(?:[{_class_of(_BASIC, *categories)}]|{astral})"
+
+    mark = character_of("Mn", "Mc")
+    letter = rf"(?!{_UNSPACED.pattern})(?:\w|{mark})"
+    operator = rf"(?:{_OPERATOR}|{character_of('Sm')}){mark}*"
+    words = rf"{_UNSPACED.pattern}{mark}*|(?:{letter})+|{operator}"
+    return re.compile(letter), re.compile(words)
 
 
 @cache
 def _mark_runs() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return a fast pattern that a text with too many marks in a row has, and the exact pattern."""
-    marks = _class_of_marks(_BASIC)
-    all_marks = marks + _class_of_marks(_ASTRAL)
+    marks = _class_of(_BASIC, "Mn", "Mc")
+    all_marks = marks + _class_of(_ASTRAL, "Mn", "Mc")
     possible = re.compile(rf"[{marks}\U00010000-\U0010ffff]{{{_MOST_MARKS + 1}}}")
     return possible, re.compile(f"([{all_marks}]{{{_MOST_MARKS}}})[{all_marks}]+")
 
@@ -373,40 +372,65 @@ def is_unspaced(character: str) -> bool:
     )
 
 
-def choose_match_form(text: str) -> MatchForm:
-    """Return `symbols` for tables and programs, which symbols tell apart, else `words`."""
-    symbols = len(_SYMBOL.findall(text))
-    return "symbols" if symbols > _SYMBOLIC_SHARE * len(text) else "words"
-
-
-def match_words(text: str, form: MatchForm = "words") -> list[str]:
+def match_words(text: str) -> list[str]:
     """Return the words of the match form.
 
-    They are casefolded, without optional marks; scripts without blanks are split by character.
+    They are casefolded, without optional marks; scripts without blanks are split by character. A
+    number is a word as it is written. So is an operator: a run of such characters of ASCII, or
+    another mathematical symbol. No word crosses a blank.
 
-    In the form `words`, numbers are `0`; in the form `symbols`, each symbol is a word too. No word
-    crosses a blank.
-
-    "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
+    "Die Größe: 1,024 漢字 += 3" -> ["die", "grosse", "1", "024", "漢", "字", "+=", "3"]
     """
+    return find_words(fold(text))
+
+
+def find_words(folded: bytes) -> list[str]:
+    """Return the words of a folded text."""
+    return _WORD.findall(folded.decode(errors="surrogatepass"))
+
+
+def fold(text: str) -> bytes:
+    """Return the words of a text in their match form, in UTF-8, between what separates them.
+
+    They are separated by blanks, and by ASCII punctuation that is no operator. Folding again may
+    change them: tones of Vietnamese are kept where another word of the string shows the language.
+    """
+    lower = text.encode(errors="surrogatepass").lower()
     if text.isascii():
-        folded = text.lower()
-    else:
-        folded = unicodedata.normalize("NFD", cut_marks(text.casefold()))
-        if _VIETNAMESE.search(folded):
-            folded = " ".join(
-                token if _VIETNAMESE.search(token) else _OPTIONAL_MARKS.sub("", token)
-                for token in folded.split()
-            )
-        else:
-            folded = _OPTIONAL_MARKS.sub("", folded)
+        return lower
+    parts = _FOREIGN.split(lower)
+    parts[1::2] = map(_FOLDED.__getitem__, parts[1::2])
+    return b"".join(parts)
 
-    if form == "words":
-        folded = _DIGITS.sub("0", folded)
-    if folded.isascii():
-        return (_ASCII_SYMBOLS if form == "symbols" else _ASCII_WORD).findall(folded)
 
-    words = _word_pattern(_IS_ASTRAL.search(folded) is not None)
-    if form == "symbols":
-        words = re.compile(rf"{words.pattern}|[^\w\s]")
-    return words.findall(folded)
+def _fold_part(part: bytes) -> bytes:
+    text = part.decode(errors="surrogatepass").casefold()
+    folded = unicodedata.normalize("NFD", cut_marks(text))
+    if not _VIETNAMESE.search(folded):
+        folded = _OPTIONAL_MARKS.sub("", folded)
+
+    letter, word = _foreign_words()
+    words = word.findall(folded)
+    # letters continue the word before the part
+    separated = words if letter.match(folded) else ["", *words]
+    return " ".join(separated).encode(errors="surrogatepass")
+
+
+class PartCache(dict[bytes, bytes]):
+    """Results of a function for short parts of texts: longer ones rarely recur."""
+
+    def __init__(self, function: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, part: bytes) -> bytes:
+        value = self._function(part)
+        if len(part) <= 64:
+            if len(self) >= _MOST_CACHED:
+                self.clear()
+            self[part] = value
+        return value
+
+
+_MOST_CACHED: Final = 1 << 17
+_FOLDED: Final = PartCache(_fold_part)

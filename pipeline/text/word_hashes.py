@@ -7,56 +7,39 @@ import xxhash
 
 from clozeline.arrays import UInt64
 from clozeline.native import minhash
-from clozeline.pipeline.text.normal_form import MatchForm, match_words
+from clozeline.pipeline.text.normal_form import PartCache, find_words
 
-_MOST_CACHED: Final = 1_000_000
-_CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
 _BASE: Final = 0x9E3779B97F4A7C15
+_HASHED_BYTES: Final = 128
+"""Bytes that are hashed at once, as `kLongestHashed` of the compiled module."""
 
 
-class _WordHashes(dict[str, bytes]):
-    """Cache of the XXH3-64 hashes of match-form words, big-endian."""
-
-    def __missing__(self, word: str) -> bytes:
-        if len(self) >= _MOST_CACHED:
-            self.clear()
-        value = xxhash.xxh3_64_digest(word.encode())
-        self[word] = value
-        return value
+def hash_words(folded: bytes) -> UInt64:
+    """Return the hash of each word of a folded text, shape [words]."""
+    native = minhash.word_hashes(folded)
+    return np.frombuffer(digest_words(folded), "<u8") if native is None else native
 
 
-class WordHashes(dict[str, bytes]):
-    """Hashes the words of texts, with a cache of tokens (the strings between blanks).
-
-    No match-form word crosses a blank and most tokens recur, so only new tokens are normalized.
-    """
-
-    def __init__(self, form: MatchForm = "words") -> None:
-        super().__init__()
-        self._form = form
-        self._words = _WordHashes()
-
-    def __missing__(self, token: str) -> bytes:
-        if len(self) >= _MOST_CACHED:
-            self.clear()
-        value = b"".join(map(self._words.__getitem__, match_words(token, self._form)))
-        if len(token) <= _CACHED_CHARACTERS:
-            self[token] = value
-        return value
-
-    def digests(self, text: str) -> bytes:
-        """Return the hashes of the words of `match_words`: 8 bytes each, big-endian."""
-        return b"".join(map(self.__getitem__, text.split()))
-
-    def hashes(self, text: str) -> UInt64:
-        """Return the hashes of the words of `match_words`, shape [words]."""
-        native = minhash.word_hashes(text, self.__getitem__) if self._form == "words" else None
-        return unpack_hashes(self.digests(text)) if native is None else native
+def digest_words(folded: bytes) -> bytes:
+    """Return the hashes of the words of a folded text, 8 bytes each."""
+    return b"".join(map(_DIGESTS.__getitem__, folded.split()))
 
 
-def unpack_hashes(digests: bytes) -> UInt64:
-    """Return the hashes in the concatenated digests of texts, shape [words]."""
-    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+def _digest_token(token: bytes) -> bytes:
+    words = find_words(token)
+    hashes = (hash_bytes(word.encode(errors="surrogatepass")) for word in words)
+    return b"".join(value.to_bytes(8, "little") for value in hashes)
+
+
+_DIGESTS: Final = PartCache(_digest_token)
+
+
+def hash_bytes(data: bytes) -> int:
+    """Return the XXH3-64 of 128 bytes at a time; the seed is the hash of those before them."""
+    value = 0
+    for start in range(0, len(data), _HASHED_BYTES):
+        value = xxhash.xxh3_64_intdigest(data[start : start + _HASHED_BYTES], value)
+    return value
 
 
 def hash_ngrams(words: UInt64, ngram: int) -> UInt64:

@@ -32,7 +32,7 @@ class BadWords(ThresholdFilter):
     With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     thresholds: ClassVar[Mapping[str, str]] = {"bad_words": "share"}
 
     @config_class

@@ -97,13 +97,13 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch):
 
 @needs_module
 def test_arrays_of_another_type_or_layout_never_reach_it():
-    shingles = Function(
-        "clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8")
+    band_keys = Function(
+        "clozeline_band_keys", array_of("u8"), *[ctypes.c_int64] * 3, array_of("u8")
     )
-    for words in (
+    for signatures in (
         np.zeros(4, "i8"),
         np.zeros(4, ">u8"),
         np.zeros(8, "u8")[::2],
     ):
         with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
-            shingles(words, 4, 2, np.zeros(3, "u8"))
+            band_keys(signatures, 1, 2, 2, np.zeros(2, "u8"))

@@ -137,7 +137,16 @@ def test_both_sides_of_a_pair_are_looked_up_apart(run_stage, items):
     (row,) = run_stage([rows], evaluated).rejected()
 
     assert (row.offset, row.stage, row.reason) == (0, "decontaminate", "contaminated")
-    assert row.detail == "items 1: when the frost came 0 herons left the frozen lake of inari for"
+    assert row.detail == "items 1: when the frost came 17 herons left the frozen lake of inari for"
+
+
+def test_another_number_or_operator_is_another_item(run_stage, items):
+    templates = [ITEM.replace("17", str(number)) for number in (4, 17, 23)]
+    sums = [f"what is x {sign} y if x = 5" for sign in "+-*/"]
+    rows = [document(number, text) for number, text in enumerate([*templates, *sums])]
+    config = {"against": [items([ITEM.split(" left")[0], sums[2]])]}
+
+    assert run_stage([rows], config).documents() == [rows[at] for at in (0, 2, 3, 4, 6)]
 
 
 def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage, items):

@@ -37,6 +37,24 @@ def program(operators, numbers):
     return "\n\n".join(lines)
 
 
+def rates(first, second, third):
+    """A function whose letters are always the same, with less than an eighth of symbols."""
+    return (
+        "def rate(values, low, high):\n    for value in values:\n"
+        f"        if value {first} low and value {second} high:\n"
+        f"            total {third}= value {second} low\n"
+        f"    return total {first} high {third} low\n"
+    )
+
+
+def prices(seed):
+    draw = random.Random(seed).randint
+    return "\n".join(
+        f"{name} from the workshop, with delivery to the house: {draw(10, 99)}.{draw(10, 99)} euros"
+        for name in ("a chair", "a table of oak", "a bench", "a cradle", "a stool", "a shelf")
+    )
+
+
 VOWELS = "ािीुूेैोौ"
 CONSONANTS = "कखगचजतदनपबमयरलवसह"
 
@@ -61,12 +79,14 @@ VIETNAMESE = ["mạ mả cở cợ bự bử dữ dự ngỏ ngọ", "ma ma co c
     [
         (table(1), table(2)),
         (program("+-*/" * 4, range(16)), program("/*-+" * 4, range(50, 66))),
+        (rates("<", ">", "+"), rates("<=", "//", "*")),
+        (prices(1), prices(2)),
         (hindi(1), hindi(2)),
         (THAI[0] * 9, THAI[1] * 9),
         (DHIVEHI[0] * 9, DHIVEHI[1] * 9),
         (VIETNAMESE[0] * 9, VIETNAMESE[1] * 9),
     ],
-    ids=["tables", "programs", "Hindi", "Thai", "Dhivehi", "Vietnamese"],
+    ids=["tables", "programs", "a function", "prices", "Hindi", "Thai", "Dhivehi", "Vietnamese"],
 )
 def test_what_makes_another_text_is_compared(left, right):
     assert jaccard(left, right) < 0.5
@@ -79,9 +99,8 @@ def test_what_makes_another_text_is_compared(left, right):
         ("قَرَأَ الوَلَدُ الكِتَابَ فِي البَيْتِ الكَبِيرِ أَمْسِ", "قرأ الولد الكتاب في البيت الكبير أمس"),
         ("הַיֶּלֶד קָרָא אֶת הַסֵּפֶר בַּבַּיִת אֶתְמוֹל", "הילד קרא את הספר בבית אתמול"),
         ("Le garçon élève a déjà été à l'école", "le garcon eleve a deja ete a l'ecole"),
-        ("On page 12 of 300 he wrote that", "On page 15 of 280 he wrote that"),
     ],
-    ids=["Arabic", "Hebrew", "French", "numbers in prose"],
+    ids=["Arabic", "Hebrew", "French"],
 )
 def test_what_writers_leave_out_is_not_compared(left, right):
     assert match_words(left) == match_words(right)
@@ -146,11 +165,7 @@ def test_signatures_do_not_depend_on_what_was_hashed_before():
         "plain words " * 20,
         program("+-", (1, 2)),
     ]
-    forwards = MinHash()
-    backwards = MinHash()
-    first = [forwards.signature(text) for text in texts]
-    second = [backwards.signature(text) for text in reversed(texts)]
+    forwards = MinHash().signatures(texts)
+    backwards = MinHash().signatures(texts[::-1])
 
-    assert all(
-        np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True)
-    )
+    np.testing.assert_array_equal(forwards, backwards[::-1])

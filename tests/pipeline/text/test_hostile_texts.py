@@ -24,8 +24,8 @@ from clozeline.pipeline.dedup.repeats import LinePieces
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.registries import FILTERS, READERS, SEGMENTERS, SENTENCES
 from clozeline.pipeline.text.hosts import extract_host
-from clozeline.pipeline.text.normal_form import normalize_as, normalize_field
-from clozeline.pipeline.text.word_hashes import WordHashes
+from clozeline.pipeline.text.normal_form import fold, normalize_as, normalize_field
+from clozeline.pipeline.text.word_hashes import hash_words
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, read, record
 
@@ -164,7 +164,7 @@ def functions(folder):
         "contamination": lambda text: Matcher(index).find(text),
         "items": lambda text: build_index([("0", (text,))], 13),
         "extract_host": lambda text: extract_host(f"http://{text}"),
-        "minhash words": lambda text: WordHashes().hashes(text),
+        "minhash words": lambda text: hash_words(fold(text)),
         "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
     }
 

@@ -1,15 +1,22 @@
+import re
 import unicodedata
 
+import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.native.library import numpy_only
+from clozeline.pipeline.text import normal_form
 from clozeline.pipeline.text.normal_form import (
+    fold,
     join_lines,
     match_words,
     normalize,
     normalize_as,
 )
+from clozeline.pipeline.text.word_hashes import hash_words
 
 ODD = st.text(
     st.sampled_from(
@@ -203,14 +210,17 @@ def test_code_is_idempotent_and_valid(raw):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Hello, WORLD! 3.14 x86", ["hello", "world", "0", "0", "x0"]),
+        ("Hello, WORLD! 3.14 x86", ["hello", "world", "3", "14", "x86"]),
         ("Größe STRASSE Straße", ["grosse", "strasse", "strasse"]),
         ("café cafe\u0301", ["cafe", "cafe"]),
         ("漢字かな カナ", ["漢", "字", "か", "な", "カ", "ナ"]),
         ("ไทย", ["ไ", "ท", "ย"]),
         ("हिन्दी", ["हिन्दी"]),
-        ("१२ ٣", ["0", "0"]),
-        ("Wa\xadter wa\u200bter wa\u2060ter w\ufeffater 1\xad2", ["water"] * 4 + ["0"]),
+        ("१२ ٣", ["१२", "٣"]),
+        ("total -= a-b/2", ["total", "-=", "a", "b", "/", "2"]),
+        ("x ≤ y, x≠y", ["x", "≤", "y", "x", "=", "\u0338", "y"]),
+        ("— well-known – 10 % …", ["well", "known", "10", "%"]),
+        ("Wa\xadter wa\u200bter wa\u2060ter w\ufeffater 1\xad2", ["water"] * 4 + ["12"]),
         ("", []),
     ],
 )
@@ -218,10 +228,77 @@ def test_match_form(text, words):
     assert match_words(text) == words
 
 
-@settings(max_examples=100)
-@given(st.text(st.characters(codec="ascii"), max_size=60))
-def test_match_form_of_ascii_agrees_with_the_general_path(text):
-    assert [*match_words(text + " é")[:-1]] == match_words(text)
+def kind_of(character):
+    category = unicodedata.category(character)
+    if normal_form._UNSPACED.match(character):
+        return "mark of unspaced" if category in ("Mn", "Mc") else "unspaced"
+    if category in ("Mn", "Mc"):
+        return "mark"
+    if character == "_" or character.isalnum():
+        return "letter"
+    if character in "%&*/^" or category == "Sm":
+        return "operator" if character.isascii() else "symbol"
+    return "hyphen" if character == "-" else "other"
+
+
+FOLLOWERS = {
+    "letter": {"letter", "mark"},
+    "mark": {"letter", "mark"},
+    "unspaced": {"mark", "mark of unspaced"},
+    "mark of unspaced": {"mark", "mark of unspaced"},
+    "operator": {"operator"},
+    "hyphen": {"operator"},
+    "symbol": {"mark"},
+    "stroke": {"mark"},
+    "other": set(),
+}
+
+
+def slow_words(text):
+    """Words character by character; in a string between blanks, what follows the first foreign
+    character is folded together."""
+    words = []
+
+    for token in re.split("[ \t-\r]", text):
+        start = next((at for at, one in enumerate(token) if not one.isascii()), len(token))
+        folded = unicodedata.normalize("NFD", normal_form.cut_marks(token[start:].casefold()))
+        if not normal_form._VIETNAMESE.search(folded):
+            folded = normal_form._OPTIONAL_MARKS.sub("", folded)
+        state = "other"
+
+        for at, character in enumerate(token[:start].lower() + folded):
+            kind = kind_of(character)
+            joins = kind in FOLLOWERS[state] and (at != start or kind in ("letter", "mark"))
+            if joins:
+                words[-1] += character
+            else:
+                words.append(character)
+                if state == "operator" and kind in ("mark", "mark of unspaced") and at > start:
+                    kind = "stroke"
+            if not joins or state == "hyphen":
+                state = kind
+
+    return [word for word in words if kind_of(word[-1]) not in ("other", "hyphen")]
+
+
+EVERY = st.text(st.characters(), max_size=20) | st.text(
+    "aZ_09 .-=<*\t\x1c\x85é\u00a0漢\u0301’ก๑²ªſßİ\u0345\u093e\u0338≠≤\U00011173\U0001d165\U000e0100ạ",
+    max_size=40,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(EVERY)
+def test_words_and_their_hashes_equal_a_slow_reference(text):
+    words = match_words(text)
+    hashes = [xxhash.xxh3_64_intdigest(word.encode(errors="surrogatepass")) for word in words]
+    native = hash_words(fold(text))
+    with numpy_only():
+        numpy_form = hash_words(fold(text))
+
+    assert words == slow_words(text)
+    assert native.tolist() == numpy_form.tolist() == hashes
+    assert native.dtype == numpy_form.dtype == np.uint64
 
 
 @pytest.mark.parametrize("category", ["Cc", "Cf", "Zs", "Zl", "Zp"])

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xxhash
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text import word_hashes
+from clozeline.pipeline.text import normal_form
 from clozeline.pipeline.text import word_tokens as module
-from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams, unpack_hashes
+from clozeline.pipeline.text.word_hashes import hash_ngrams
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
@@ -83,20 +81,6 @@ def test_the_short_way_of_plain_words_gives_the_same_tokens(chunk):
 # Word hashes
 # --------------------------------------------------------------------------------------------------
 
-ODD = st.text(
-    st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0345\u093e\U00011173\U0001d165"),
-    max_size=30,
-)
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.lists(st.one_of(st.text(max_size=30), ODD), max_size=4))
-def test_hashes_are_those_of_the_match_words(texts):
-    words = WordHashes()
-    for text in [*texts, *texts]:
-        expected = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
-        assert unpack_hashes(words.digests(text)).tolist() == expected
-
 
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5, 8, 13, 31, 50])
 def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
@@ -115,13 +99,10 @@ def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
         assert hash_ngrams(words[:count], ngram).tolist() == expected
 
 
-def test_the_caches_do_not_grow_without_limit(monkeypatch):
-    monkeypatch.setattr(word_hashes, "_MOST_CACHED", 10)
-    words = WordHashes()
-    for start in range(20):
-        words.digests(" ".join(f"word{chr(97 + start)}{chr(97 + number)}" for number in range(9)))
-    words.digests("x" * 1000)
+def test_a_cache_has_a_limit_and_no_long_parts(monkeypatch):
+    monkeypatch.setattr(normal_form, "_MOST_CACHED", 10)
+    cache = normal_form.PartCache(bytes.upper)
+    parts = [b"%d" % number for number in range(25)] + [b"x" * 1000]
 
-    assert len(words) <= 10
-    assert all(len(cache) <= 10 for cache in vars(words).values()), "those of match words, too"
-    assert "x" * 1000 not in words
+    assert [cache[part] for part in parts] == [part.upper() for part in parts]
+    assert len(cache) == 5
