@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
@@ -41,10 +41,10 @@ _MOST_SHOWN_LINES: Final = 5
 class CleanStage(Stage[CleanConfig, CleanCounts]):
     """Cleans documents in one pass over the units of the plan."""
 
-    name: ClassVar[str] = "clean"
-    cpu_seconds_per_mb: ClassVar[float] = 1.2
-    writes_documents: ClassVar[bool] = True
-    equations: ClassVar[tuple[Equation, ...]] = (
+    name = "clean"
+    cpu_seconds_per_mb = 1.2
+    writes_documents = True
+    equations = (
         *REWRITE_EQUATIONS,
         Equation(["records_in"], ["malformed", "ignored", "documents_in"], unit="record"),
     )
@@ -67,25 +67,23 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ConfigurationError: a file cannot be used.
         """
         _ = self._exclusion  # an unreadable file is an error before the work starts
-        by_source = {
-            f"clean.sources.{name}.language": source.language
-            for name, source in self.config.sources.items()
+        sources: dict[str, CleanConfig | SourceConfig] = {
+            f"clean.sources.{name}": source for name, source in self.config.sources.items()
         }
-        for key, component in {"clean.language": self.config.language, **by_source}.items():
-            if isinstance(component, Component) and (
-                component.options.keep or hash_data_files(component.options)
+        for key, source in {"clean": self.config, **sources}.items():
+            language = source.language
+            if isinstance(language, Component) and (
+                language.options.keep or hash_data_files(language.options)
             ):
-                known = component.build().languages() | {UNDECIDED}
-                for code in sorted(set(component.options.keep)):
+                known = language.build().languages() | {UNDECIDED}
+                for code in sorted(set(language.options.keep)):
                     if not find_labels(code, known):
                         yield (
-                            f"{key}.keep: {component.name} does not know the language '{code}'; "
-                            f"{suggest_codes(code, known)}"
+                            f"{key}.language.keep: {language.name} does not know the language "
+                            f"'{code}'; {suggest_codes(code, known)}"
                         )
 
-        # an unusable model, list or block is an error before the work starts
-        sources: list[CleanConfig | SourceConfig] = [self.config, *self.config.sources.values()]
-        for source in sources:
+            # an unusable model, list or block is an error before the work starts
             for step in (*(source.filters or ()), source.extractor):
                 if step is not None and (hash_data_files(step.options) or names_block(step)):
                     step.build()
@@ -173,17 +171,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return steps
 
     def row(self, counts: CleanCounts) -> StageRow:
-        without = {
-            f"without a record in {name}": size
-            for name, size in counts.get("without_records", {}).items()
-        }
-        lost = {
-            f"lost by damage in {name}": size for name, size in counts.get("bytes_lost", {}).items()
-        }
+        without = _prefix("without a record in", counts.get("without_records", {}))
+        lost = _prefix("lost by damage in", counts.get("bytes_lost", {}))
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
-        skipped = {
-            f"skipped by the name: {suffix}": count for suffix, count in self.plan.skipped.items()
-        }
+        skipped = _prefix("skipped by the name:", self.plan.skipped)
 
         noticed = (
             ("", counts["notes"]),
@@ -243,6 +234,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; "
             "if another reader fits, name it: `reader: NAME` next to the path of the input"
         )
+
+
+def _prefix(words: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"{words} {name}": count for name, count in counts.items()}
 
 
 def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:

@@ -438,6 +438,7 @@ class CleanUnits(Pass[CleanCounts]):
             tally.note("empty_file")
             return
 
+        records = tally.counts["records_in"]
         items = reader.read(path, planned.start, planned.end)
         for item in items if entry.split is None else steps.split(items, entry.split):
             if isinstance(item, SkippedRecord):
@@ -464,7 +465,7 @@ class CleanUnits(Pass[CleanCounts]):
         for key in reader.missing_keys():
             tally.note(f"{key} found in none of the first 1,000 rows")
         if (
-            tally.records_of_range
+            tally.counts["records_in"] > records
             or tally.events.get(NO_RECORDS.reason)
             or _is_empty(path, self.recipe.limits)
         ):

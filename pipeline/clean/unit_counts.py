@@ -69,7 +69,6 @@ class UnitCounts:
     rejections: list[Rejection] = field(default_factory=list)
     _uids: set[bytes] = field(default_factory=set)
     _source: str = ""
-    records_of_range: int = 0
 
     def __post_init__(self) -> None:
         self.start_file("", (), ())
@@ -77,7 +76,6 @@ class UnitCounts:
     def start_file(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
         """Start a file, with a zero for every possible reason, so that reports show all of them."""
         self._source = source
-        self.records_of_range = 0
         self.add(
             {
                 "records_in": 0,
@@ -118,7 +116,6 @@ class UnitCounts:
             return
 
         reason = {skipped.reason: 1}
-        self.records_of_range += 1
         if skipped.group == "ignored":
             self.add({"ignored": reason, "records_in": 1})
             return
@@ -154,7 +151,6 @@ class UnitCounts:
                 "name each input once, and each file of exported documents"
             )
         self._uids.add(uid)
-        self.records_of_range += 1
         self.add({"records_in": 1, "documents_in": 1})
 
     def reject(self, document: Document, reason: str, detail: str = "", step: str = "") -> None:

@@ -1,6 +1,6 @@
 """Extract texts of pages with an extractor of datatrove, or of a user who wrote one for it."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from resiliparse.parse.html import HTMLTree
 
@@ -16,7 +16,7 @@ class DatatroveExtractor(Extractor):
     `timeout` of the block.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     @config_class
     class Options(BlockOptions, ExtractorOptions):

@@ -4,7 +4,7 @@ https://resiliparse.chatnoir.eu
 """
 
 import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
@@ -34,7 +34,7 @@ class ResiliparseExtractor(Extractor):
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """
 
-    VERSION: ClassVar[int] = 4
+    VERSION = 4
 
     @config_class
     class Options(ExtractorOptions):

@@ -4,7 +4,6 @@ https://trafilatura.readthedocs.io
 """
 
 import logging
-from typing import ClassVar
 
 from resiliparse.parse.html import HTMLTree
 
@@ -18,7 +17,7 @@ class TrafilaturaExtractor(Extractor):
     Comments, link targets and image texts are dropped.
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION = 3
 
     @config_class
     class Options(ExtractorOptions):

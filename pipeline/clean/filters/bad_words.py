@@ -32,7 +32,7 @@ class BadWords(ThresholdFilter):
     With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     thresholds: ClassVar[Mapping[str, str]] = {"bad_words": "share"}
 
     @config_class
@@ -85,17 +85,14 @@ def _group_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
 def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]]) -> int:
     """Count the words of a text that are in a listed term; no word counts twice."""
     count = 0
-    free = 0
+    start = 0
 
-    for start in [index for index, word in enumerate(words) if word in terms]:
-        if start < free:
-            continue
-
+    while start < len(words):
         # the longest term that starts here
-        candidates = terms[words[start]]
+        candidates = terms.get(words[start], ())
         found = (len(term) for term in candidates if words[start : start + len(term)] == term)
         length = next(found, 0)
         count = count + length
-        free = start + length
+        start = start + max(1, length)
 
     return count

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -65,8 +65,8 @@ class C4Quality(Filter):
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
 
-    VERSION: ClassVar[int] = 4
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 4
+    reasons = (
         "lorem_ipsum",
         "curly_bracket",
         "fragments",

@@ -1,6 +1,6 @@
 """Judge documents with a filter of datatrove, or of a user who wrote one for it."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline import plugins
 from clozeline.configuration.config import config_class
@@ -20,8 +20,8 @@ class Datatrove(Filter):
     `gopher_quality_filter.gopher_short_doc`. New or changed metadata goes to `extra`.
     """
 
-    VERSION: ClassVar[int] = 1
-    has_further_reasons: ClassVar[bool] = True
+    VERSION = 1
+    has_further_reasons = True
 
     @config_class
     class Options(BlockOptions):

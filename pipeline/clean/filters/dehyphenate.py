@@ -1,7 +1,6 @@
 """Join words that a printed page hyphenates at the end of a line."""
 
 import re
-from typing import ClassVar
 
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
@@ -19,7 +18,7 @@ class Dehyphenate(Filter):
     "an exam-\nple of it" -> "an example\nof it"
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the joined text; no text is rejected."""

@@ -28,7 +28,7 @@ class FinewebQuality(ThresholdFilter):
     "Home\nNews\nContact\nHelp" -> rejected as `line_punct_ratio`: no line ends in a full stop
     """
 
-    VERSION: ClassVar[int] = 4
+    VERSION = 4
     thresholds: ClassVar[Mapping[str, str]] = {
         "line_punct_ratio": "line_punct_thr",
         "short_line_ratio": "short_line_thr",

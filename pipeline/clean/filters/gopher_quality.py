@@ -55,7 +55,7 @@ class GopherQuality(ThresholdFilter):
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
 
-    VERSION: ClassVar[int] = 7
+    VERSION = 7
     thresholds: ClassVar[Mapping[str, str]] = {
         "gopher_short_doc": "words",
         "gopher_long_doc": "words",

@@ -27,7 +27,7 @@ class GopherRepetition(ThresholdFilter):
     same"
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION = 5
     thresholds: ClassVar[Mapping[str, str]] = {
         "dup_para_frac": "paragraphs",
         "dup_para_char_frac": "paragraph_chars",

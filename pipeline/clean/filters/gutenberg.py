@@ -1,7 +1,7 @@
 """Remove what Project Gutenberg adds to a book: header, license and credits."""
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
@@ -37,8 +37,8 @@ class Gutenberg(Filter):
     "*** START OF THE PROJECT GUTENBERG EBOOK EMMA *** Emma Woodhouse" -> "Emma Woodhouse"
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("gutenberg_frame_alone",)
+    VERSION = 1
+    reasons = ("gutenberg_frame_alone",)
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text of the book; a header and license without a text are rejected."""

@@ -2,7 +2,7 @@
 
 import re
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
@@ -27,7 +27,7 @@ class PageNumbers(Filter):
     numbers never do. Where one interrupts a sentence, the empty lines around it are dropped too.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text without page numbers; no text is rejected."""

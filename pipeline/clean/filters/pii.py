@@ -7,7 +7,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
@@ -94,7 +94,7 @@ class Pii(Filter):
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION = 3
 
     @config_class
     class Options:

@@ -22,7 +22,7 @@ class Quality(ThresholdFilter):
     scores.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     thresholds: ClassVar[Mapping[str, str]] = {"low_quality": "threshold"}
 
     @config_class

@@ -2,7 +2,7 @@
 
 import html
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
@@ -25,19 +25,18 @@ class Reddit(Filter):
     "&gt; Is it?\n\nYes &amp; no." -> "> Is it?\n\nYes & no."
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("reddit_deleted",)
+    VERSION = 1
+    reasons = ("reddit_deleted",)
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text with decoded entities; a deleted one is rejected."""
         text = statistics.text
         if _DELETED.fullmatch(text.strip()):
             return Verdict("reddit_deleted", text.strip())
-        if "&" not in text:
-            return KEEP
-        decoded = normalize(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
-        if not decoded.strip(_INVISIBLE):
-            return Verdict("reddit_deleted", "nothing but entities of blanks")
+        decoded = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
         if decoded == text:
             return KEEP
+        decoded = normalize(decoded)
+        if not decoded.strip(_INVISIBLE):
+            return Verdict("reddit_deleted", "nothing but entities of blanks")
         return Verdict(text=decoded, removed={"entities": len(text) - len(decoded)})

@@ -3,7 +3,7 @@
 import re
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -43,9 +43,9 @@ class Url(Filter):
     With `example.org` in `domains`, `https://shop.example.org/a` is rejected as `url_domain`
     """
 
-    VERSION: ClassVar[int] = 2
-    before_extraction: ClassVar[bool] = True
-    reasons: ClassVar[tuple[str, ...]] = (
+    VERSION = 2
+    before_extraction = True
+    reasons = (
         "url_host",
         "url_domain",
         "url_listed",

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
@@ -28,7 +28,7 @@ class Fasttext(LanguageIdentifier):
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…) with lid.176
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION = 1
 
     @config_class
     class Options(LanguageOptions):

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from py3langid.langid import MODEL_FILE
@@ -85,7 +85,7 @@ class Py3langid(LanguageIdentifier):
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
 
-    VERSION: ClassVar[int] = 4
+    VERSION = 4
 
     Options = LanguageOptions
 

@@ -1,7 +1,7 @@
 """Split sentences at newlines, for corpora with one sentence per line."""
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.sentences import SentenceSplitter
@@ -16,7 +16,7 @@ class Lines(SentenceSplitter):
         "One.\nTwo. Three.\n\nFour" starts at 0, 5 and 18.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION = 1
 
     @config_class
     class Options:

@@ -1,7 +1,7 @@
 """Split texts of scripts without sentence marks, such as Thai and Lao, into phrases."""
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ class Phrases(SentenceSplitter):
         With `characters: 6`, "abc de fgh ij" starts at 0 and 7.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     @config_class
     class Options:

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.language_codes import base_language
@@ -115,7 +115,7 @@ class Regex(SentenceSplitter):
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
     """
 
-    VERSION: ClassVar[int] = 6
+    VERSION = 6
 
     @config_class
     class Options:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.pipeline.text.words import Segmenter
 
@@ -16,9 +16,9 @@ class Fugashi(Segmenter):
         吾輩は猫である has the words 吾輩, は, 猫, で, ある.
     """
 
-    VERSION: ClassVar[int] = 1
-    languages: ClassVar[tuple[str, ...]] = ("ja",)
-    packages: ClassVar[tuple[str, ...]] = ("fugashi", "unidic_lite")
+    VERSION = 1
+    languages = ("ja",)
+    packages = ("fugashi", "unidic_lite")
 
     def split(self, piece: str) -> Iterable[str]:
         # MeCab ends a text at a zero byte

@@ -1,7 +1,7 @@
 """Words that come with the documents, from a third-party segmenter or a treebank."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.normal_form import normalize
@@ -19,8 +19,8 @@ class Given(Segmenter):
         {"text": "我们在北京", "words": ["我们", "在", "北京"]} has words at 0, 2 and 3.
     """
 
-    VERSION: ClassVar[int] = 1
-    languages: ClassVar[tuple[str, ...]] = ()
+    VERSION = 1
+    languages = ()
 
     @config_class
     class Options:

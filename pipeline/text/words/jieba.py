@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.pipeline.text.words import Segmenter
 
@@ -17,9 +17,9 @@ class Jieba(Segmenter):
         我们在北京大学学习 has the words 我们, 在, 北京大学, 学习.
     """
 
-    VERSION: ClassVar[int] = 1
-    languages: ClassVar[tuple[str, ...]] = ("zh", "yue", "wuu")
-    packages: ClassVar[tuple[str, ...]] = ("jieba",)
+    VERSION = 1
+    languages = ("zh", "yue", "wuu")
+    packages = ("jieba",)
 
     def split(self, piece: str) -> Iterable[str]:
         words: Iterable[str] = _tokenizer().cut(piece)

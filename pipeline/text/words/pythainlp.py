@@ -1,7 +1,6 @@
 """Thai words by PyThaiNLP: the longest words of a dictionary that cover a text (newmm)."""
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from clozeline.pipeline.text.words import Segmenter
 
@@ -15,9 +14,9 @@ class Pythainlp(Segmenter):
         ผมรักภาษาไทย has the words ผม, รัก, ภาษาไทย.
     """
 
-    VERSION: ClassVar[int] = 1
-    languages: ClassVar[tuple[str, ...]] = ("th",)
-    packages: ClassVar[tuple[str, ...]] = ("pythainlp",)
+    VERSION = 1
+    languages = ("th",)
+    packages = ("pythainlp",)
 
     def split(self, piece: str) -> Iterable[str]:
         from pythainlp.tokenize import word_tokenize
