@@ -157,8 +157,13 @@ class TextStatistics:
         count = len(words) - marks
         return (count - numbers) / max(1, count)
 
-    def count_tokens_in(self, words: frozenset[str]) -> int:
-        """Return how many of these lower-case words are tokens of the text, in any case."""
+    def count_stop_words(self, words: frozenset[str], language: str) -> int:
+        """Return how many of these lower-case words are tokens of the text, in any case.
+
+        In languages without blanks, they are searched as strings.
+        """
+        if base_language(language) in UNSPACED_LANGUAGES:
+            return sum(word in self.text for word in words)
         table, ids = self._tokens
         return len(words.intersection(table.tokens[number].lower() for number in set(ids.tolist())))
 
@@ -264,10 +269,3 @@ def read_stop_words(folder: Path) -> dict[str, str]:
         return {file.stem: file.read_text(encoding="utf-8").lower() for file in files}
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{folder}: {error}") from error
-
-
-def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
-    """Return how many different stop words a text has, as tokens or (without blanks) as strings."""
-    if base_language(language) in UNSPACED_LANGUAGES:
-        return sum(word in statistics.text for word in words)
-    return statistics.count_tokens_in(words)

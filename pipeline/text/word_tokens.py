@@ -80,16 +80,10 @@ _PLAIN_MARKS: Final = (",", ";", "!", "?")
 _PLAIN: Final = re.compile("\\w+|[^\\w\\s]")
 
 
-def word_tokens(text: str) -> list[str]:
-    """Return the words and punctuation marks of a text, in order, without white space.
-
-    "Don't go (yet)." -> ["Do", "n't", "go", "(", "yet", ")", "."]
-    """
-    return [token for chunk in text.split() for token in _split_any(chunk)]
-
-
 class TokenTable(dict[str, tuple[int, ...]]):
     """The distinct tokens of many texts, each with an id, and their properties by id.
+
+    "Don't go (yet)." has the tokens "Do", "n't", "go", "(", "yet", ")" and ".".
 
     Most chunks (strings between white space) recur; each is split once, and the table maps it to
     the ids of its tokens. Ids index the `columns`. `lengths` are in characters. For tokens with a
@@ -104,10 +98,6 @@ class TokenTable(dict[str, tuple[int, ...]]):
         self.tokens: list[str] = []
         self.columns = {name: np.zeros(_INITIAL_CAPACITY, np.int64) for name in _COLUMNS}
         self._ids: dict[str, int] = {}
-
-    @property
-    def is_full(self) -> bool:
-        return len(self) >= _MOST_CACHED or len(self.tokens) >= _MOST_CACHED
 
     def ids_of(self, chunks: Iterable[str]) -> NDArray[np.int64]:
         """Return the id of each token of the chunks, in order."""
@@ -160,7 +150,7 @@ _shared = TokenTable()
 def shared_table() -> TokenTable:
     """Return the table of this process; a full one is replaced, but texts may still use it."""
     global _shared
-    if _shared.is_full:
+    if max(len(_shared), len(_shared.tokens)) >= _MOST_CACHED:
         _shared = TokenTable()
     return _shared
 

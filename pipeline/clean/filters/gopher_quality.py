@@ -20,11 +20,7 @@ from clozeline.pipeline.clean.filters import (
 )
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.language_codes import LanguageTable
-from clozeline.pipeline.text.text_statistics import (
-    TextStatistics,
-    count_stop_words,
-    read_stop_words,
-)
+from clozeline.pipeline.text.text_statistics import TextStatistics, read_stop_words
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -151,7 +147,7 @@ class GopherQuality(ThresholdFilter):
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)
 
         if (stop_words := self._stop_words.get(document.language)) is not None:
-            distinct = count_stop_words(statistics, stop_words, document.language)
+            distinct = statistics.count_stop_words(stop_words, document.language)
             yield at_least(
                 "gopher_enough_stop_words", distinct, options.stop_words, "{} stop words"
             )

@@ -15,7 +15,7 @@ from clozeline.pipeline.text.language_codes import (
 )
 from clozeline.pipeline.text.sentence_marks import ends_sentence
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words
+from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.train.task_heads._text_metrics import bleu_tokenizer
 
@@ -116,7 +116,7 @@ def test_thai_is_thai_by_every_code(code):
     assert validate(EncodeConfig, {"words": {code: "pythainlp"}}, "encode").words
     assert bleu_tokenizer(code, ["ไทยไทยไทย"]) == "char"
     statistics = TextStatistics("กขคงจ")
-    assert count_stop_words(statistics, frozenset({"ข", "จ"}), code) == 2
+    assert statistics.count_stop_words(frozenset({"ข", "จ"}), code) == 2
     assert base_language(code) == "th"
 
 

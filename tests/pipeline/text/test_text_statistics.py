@@ -15,10 +15,9 @@ from clozeline.pipeline.text.normal_form import (
 )
 from clozeline.pipeline.text.text_statistics import (
     TextStatistics,
-    count_stop_words,
     read_stop_words,
 )
-from clozeline.pipeline.text.word_tokens import word_tokens
+from tests.pipeline.text.tokens import word_tokens
 
 REPETITIVE = st.lists(
     st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120
@@ -119,7 +118,7 @@ def test_counts_are_those_of_loops(text):
 
     assert [
         *(getattr(found, name) for name in MEASURES),
-        found.count_tokens_in(LISTED),
+        found.count_stop_words(LISTED, "en"),
     ] == expected
 
 
@@ -143,8 +142,6 @@ def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path):
 
 
 def test_words_count_once_and_strings_anywhere():
-    assert count_stop_words(TextStatistics("the cat the dog"), frozenset({"the", "a"}), "en") == 1
-    assert count_stop_words(TextStatistics("theatre"), frozenset({"the"}), "en") == 0
-    assert (
-        count_stop_words(TextStatistics("我的书是你的"), frozenset({"的", "是", "了"}), "zh") == 2
-    )
+    assert TextStatistics("the cat the dog").count_stop_words(frozenset({"the", "a"}), "en") == 1
+    assert TextStatistics("theatre").count_stop_words(frozenset({"the"}), "en") == 0
+    assert TextStatistics("我的书是你的").count_stop_words(frozenset({"的", "是", "了"}), "zh") == 2

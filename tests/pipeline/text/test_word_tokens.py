@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from clozeline.pipeline.text import normal_form
 from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.word_hashes import hash_ngrams
-from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
+from clozeline.pipeline.text.word_tokens import TokenTable
+from tests.pipeline.text.tokens import word_tokens
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(

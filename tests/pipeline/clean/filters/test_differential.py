@@ -15,9 +15,9 @@ import xxhash
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.pipeline.text.word_tokens import word_tokens
 from tests.pipeline.clean.filters.documents import digest, documents
 from tests.pipeline.text.test_text_statistics import top_slow
+from tests.pipeline.text.tokens import word_tokens
 
 TOP = {f"top_{n}_gram": n for n in (2, 3, 4)}
 RECORDED = json.loads(

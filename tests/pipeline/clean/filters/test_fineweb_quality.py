@@ -1,9 +1,9 @@
 import math
 
 from clozeline.pipeline.clean.filters.fineweb_quality import FinewebQuality
-from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
+from tests.pipeline.text.tokens import word_tokens
 
 PLAIN = "This line of the text has more than thirty characters."
 CASES = {

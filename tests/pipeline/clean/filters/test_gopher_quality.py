@@ -9,9 +9,9 @@ from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
+from tests.pipeline.text.tokens import word_tokens
 
 
 def test_stop_words_go_by_language():

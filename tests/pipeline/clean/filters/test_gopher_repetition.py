@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
-from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
 from tests.pipeline.text.test_text_statistics import duplicate_slow, top_slow
+from tests.pipeline.text.tokens import word_tokens
 
 
 def shares(text, n_top, n_duplicate):
