@@ -15,7 +15,7 @@ import socket
 import subprocess
 from contextlib import suppress
 from functools import cache
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
@@ -31,6 +31,10 @@ EXTRACTION_KEYS: Final = dict.fromkeys(
 _START_S: Final = 60.0
 _WALL_PER_CPU_SECOND: Final = 120
 """Wall-clock seconds per CPU second that a page may take."""
+
+
+_Running: TypeAlias = tuple[subprocess.Popen[bytes], socket.socket, BinaryIO]
+"""A child process, and the stream to it and from it."""
 
 
 class ExtractionResult(NamedTuple):
@@ -56,8 +60,7 @@ class ExtractorProcess:
             "overloaded. Run the stage again: finished units are kept"
         )
         self._setup = {"extractor": component.as_dict(), "parent": os.getpid()}
-        self._child: subprocess.Popen[bytes] | None = None
-        self._stream: tuple[socket.socket, BinaryIO] | None = None
+        self._running: _Running | None = None
         self.restarts = 0
 
     def extract(self, html: str) -> ExtractionResult:
@@ -80,13 +83,7 @@ class ExtractorProcess:
 
     def _send_page(self, page: bytes) -> ExtractionResult | int:
         """Return the answer to a page, or the exit status of the process if it died."""
-        if self._child is None:
-            self._start()
-
-        assert self._stream is not None
-        assert self._child is not None
-
-        sender, answers = self._stream
+        child, sender, answers = self._running or self._start()
 
         try:
             line = b""
@@ -96,7 +93,7 @@ class ExtractorProcess:
             if line.endswith(b"\n"):
                 return ExtractionResult(*json.loads(line))
 
-            status = self._child.wait(_START_S)
+            status = child.wait(_START_S)
         except TimeoutError as error:
             self.close()
             raise StorageError(self._too_slow) from error
@@ -107,24 +104,25 @@ class ExtractorProcess:
         self.close()
         return status
 
-    def _start(self) -> None:
+    def _start(self) -> _Running:
         ours, theirs = socket.socketpair()
-        self._stream = ours, ours.makefile("rb")
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
 
         with theirs:
             # a separate process group: Ctrl-C then only reaches the parent, which ends the child
-            self._child = start_child(
+            child = start_child(
                 python_command("-c", code),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
 
+        self._running = child, ours, ours.makefile("rb")
+
         try:
             ours.settimeout(_START_S)
             ours.sendall(json.dumps(self._setup).encode() + b"\n")
-            if not self._stream[1].readline():
+            if not self._running[2].readline():
                 raise EOFError
         except (EOFError, OSError) as error:
             self.close()
@@ -133,17 +131,17 @@ class ExtractorProcess:
             ) from error
 
         ours.settimeout(self._patience_s)
+        return self._running
 
     def close(self) -> None:
-        child = self._child
-        self._child = None
-        stream = self._stream
-        self._stream = None
-        if child is not None:
-            child.kill()
-            child.wait()
-        for each in stream or ():
-            each.close()
+        if self._running is None:
+            return
+        child, sender, answers = self._running
+        self._running = None
+        child.kill()
+        child.wait()
+        sender.close()
+        answers.close()
 
 
 def shared_extractor_process(component: ExtractorComponent) -> ExtractorProcess:

@@ -83,7 +83,7 @@ def test_a_slow_page_costs_only_itself_and_no_file_stays_open(last):
 def test_the_clock_rejects_no_page():
     with extraction(timeout_s=0.05) as running:
         running.extract("<p>x")
-        child = running._child.pid
+        child = running._running[0].pid
         os.kill(child, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
         assert running.extract("<p>one") == ExtractionResult("one")
@@ -96,7 +96,7 @@ def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
 
     with extraction() as running:
         running.extract("<p>x")
-        child = running._child
+        child = running._running[0]
         os.kill(child.pid, signal.SIGSTOP)
 
         with pytest.raises(
@@ -111,7 +111,7 @@ def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
 def test_an_interrupted_page_does_not_answer_the_next_one():
     with extraction() as running:
         running.extract("<p>x")
-        os.kill(running._child.pid, signal.SIGSTOP)
+        os.kill(running._running[0].pid, signal.SIGSTOP)
         threading.Timer(
             0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]
         ).start()
@@ -141,8 +141,8 @@ class _Killed(ExtractorProcess):
     def _send_page(self, page):
         if self.times:
             self.times -= 1
-            self._child or self._start()
-            os.kill(self._child.pid, signal.SIGKILL)
+            child, *_ = self._running or self._start()
+            os.kill(child.pid, signal.SIGKILL)
         return super()._send_page(page)
 
 
@@ -159,7 +159,7 @@ def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
         assert running.extract("<p>two") == ExtractionResult("two")
         assert running.restarts == 3
 
-        child = psutil.Process(running._child.pid)
+        child = psutil.Process(running._running[0].pid)
 
     assert not child.is_running()
 
@@ -168,11 +168,11 @@ def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
 def test_what_a_parser_prints_goes_to_the_errors_and_ctrl_c_is_not_for_the_child(shared):
     shared.extract("<p>x")
     output, errors = (
-        Path(f"/proc/{shared._child.pid}/fd/{number}").readlink() for number in (1, 2)
+        Path(f"/proc/{shared._running[0].pid}/fd/{number}").readlink() for number in (1, 2)
     )
 
     assert output == errors
-    assert os.getpgid(shared._child.pid) != os.getpgrp()
+    assert os.getpgid(shared._running[0].pid) != os.getpgrp()
 
 
 def test_the_child_ends_with_its_parent():
@@ -182,7 +182,7 @@ def test_the_child_ends_with_its_parent():
         from clozeline.pipeline.registries import EXTRACTORS
         running = ExtractorProcess(EXTRACTORS.resolve("resiliparse"))
         running.extract("<p>x")
-        print(running._child.pid, flush=True)
+        print(running._running[0].pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """)
 
