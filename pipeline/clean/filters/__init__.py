@@ -1,6 +1,6 @@
 """Filters: each returns a verdict per document, from shared text statistics.
 
-Reports rely on the names of their reasons.
+Reports rely on the names of their reasons. What every filter is written with is imported from here.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ import xxhash
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import NoOptions
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.ingest.documents.document import Document as Document
+from clozeline.pipeline.text.text_statistics import TextStatistics as TextStatistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
+    Document,
     Measure,
+    TextStatistics,
     ThresholdFilter,
     Verdict,
     at_most,
     read_terms,
 )
 from clozeline.pipeline.clean.filters.gopher_quality import Share
-from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
 class BadWords(ThresholdFilter):

@@ -7,12 +7,10 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
-from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 from clozeline.pipeline.text.normal_form import count_words, join_lines, normalize
 from clozeline.pipeline.text.sentence_marks import ends_sentence
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 _FRAGMENTS_MINIMUM: Final = 3

@@ -2,10 +2,8 @@
 
 import re
 
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
-from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 from clozeline.pipeline.text.line_ends import CUT_WORD, LineEnds
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
 class Dehyphenate(Filter):

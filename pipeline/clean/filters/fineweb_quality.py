@@ -7,11 +7,16 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_least, at_most
+from clozeline.pipeline.clean.filters import (
+    Document,
+    Measure,
+    TextStatistics,
+    ThresholdFilter,
+    at_least,
+    at_most,
+)
 from clozeline.pipeline.clean.filters.gopher_quality import Share
-from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.sentence_marks import OTHER_MARKS, SENTENCE_TERMINAL
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _MARKS: Final = SENTENCE_TERMINAL + OTHER_MARKS + "\u17d6\u17d9\u17da"
 """Marks that end a sentence, and the Khmer signs ៖ ៙ ៚, as in datatrove."""

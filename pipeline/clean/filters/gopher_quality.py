@@ -12,13 +12,13 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
     KEEP,
+    Document,
     Measure,
     ThresholdFilter,
     Verdict,
     at_least,
     at_most,
 )
-from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.text_statistics import TextStatistics, read_stop_words
 

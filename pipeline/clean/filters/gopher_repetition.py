@@ -8,10 +8,14 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_most
+from clozeline.pipeline.clean.filters import (
+    Document,
+    Measure,
+    TextStatistics,
+    ThresholdFilter,
+    at_most,
+)
 from clozeline.pipeline.clean.filters.gopher_quality import Share
-from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _QUOTED: Final = re.compile(r"^[^\S\n]*>.*\n?", re.MULTILINE)
 

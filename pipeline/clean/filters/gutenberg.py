@@ -3,9 +3,7 @@
 import re
 from typing import Final
 
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
-from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 
 _BOOK: Final = r"(?:THE |THIS )?PROJECT GUTENBERG"
 _FLAGS: Final = re.MULTILINE | re.IGNORECASE

@@ -4,9 +4,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
-from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 
 _NUMBER: Final = re.compile(
     r"[\[({|\u2013\u2014-]* ?(?:page|seite|p\.|pg\.|s\.)? ?(?:(\d{1,4})|([ivxlc]{1,8}))"

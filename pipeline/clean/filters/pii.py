@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.clean.filters import KEEP, Filter, TextStatistics, Verdict
 from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED, Document
 from clozeline.pipeline.text.hosts import top_level_domains
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # every repetition is bounded, so that the time is linear in the text
 _EMAIL: Final = re.compile(

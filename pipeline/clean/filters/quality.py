@@ -9,10 +9,16 @@ from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
-from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.clean.filters import (
+    DATA_FILE,
+    Document,
+    Measure,
+    TextStatistics,
+    ThresholdFilter,
+    Verdict,
+    at_least,
+)
 from clozeline.pipeline.text.fasttext_model import FastTextModel
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
 class Quality(ThresholdFilter):

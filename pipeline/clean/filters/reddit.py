@@ -4,10 +4,8 @@ import html
 import re
 from typing import Final
 
-from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
-from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _DELETED: Final = re.compile(r"\[ ?(?:deleted|removed)(?: by [\w ]{1,20})? ?\]", re.IGNORECASE)
 # only with a semicolon: `?a=1&copy=2` is a URL

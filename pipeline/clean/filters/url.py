@@ -12,12 +12,13 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
     KEEP,
+    Document,
     Filter,
     HashedTerms,
+    TextStatistics,
     Verdict,
     read_terms,
 )
-from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.hosts import (
     LONGEST_HOST,
     ascii_host,
@@ -25,7 +26,6 @@ from clozeline.pipeline.text.hosts import (
     extract_host,
     parent_domains,
 )
-from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 _SCHEME: Final = re.compile("^[a-z][a-z0-9+.-]*://")
