@@ -61,7 +61,6 @@ class MinHash:
         # odd factors, so that multiplication modulo 2**64 is a bijection
         self._factors = raw[0] | np.uint64(1)
         self._offsets = raw[1]
-        self._buffer = np.empty((_SHINGLE_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram; repeated ones do not change a minimum."""
@@ -87,10 +86,8 @@ class MinHash:
         for least, text in zip(minima, texts, strict=True):
             shingles = self.shingles(text)
             for start in range(0, len(shingles), _SHINGLE_BLOCK):
-                block = shingles[start : start + _SHINGLE_BLOCK]
-                values = self._buffer[: len(block)]
-                np.multiply(block[:, None], self._factors, out=values)
-                np.add(values, self._offsets, out=values)
+                block = shingles[start : start + _SHINGLE_BLOCK, None]
+                values = block * self._factors + self._offsets
                 np.minimum(least, values.min(axis=0), out=least)
 
         return minima

@@ -6,7 +6,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import groupby
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
@@ -54,14 +53,9 @@ _ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))
 @cache
 def _class_of(planes: tuple[range, ...], *categories: str) -> str:
     """Return the body of a character class with all characters of these categories."""
-    every_point = (point for plane in planes for point in plane)
-    points = [point for point in every_point if unicodedata.category(chr(point)) in categories]
-    # consecutive code points have the same difference to their index
-    runs = [
-        [point for _, point in run]
-        for _, run in groupby(enumerate(points), lambda item: item[1] - item[0])
-    ]
-    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
+    characters = (chr(point) for plane in planes for point in plane)
+    chosen = filter(lambda one: unicodedata.category(one) in categories, characters)
+    return re.escape("".join(chosen))
 
 
 # Scripts written without spaces, in which each character counts as a word:
