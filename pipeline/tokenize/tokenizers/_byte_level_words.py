@@ -4,6 +4,7 @@ It serves tokenizers that split texts into words like GPT-2's.
 """
 
 import re
+from array import array
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -63,7 +64,7 @@ class ByteLevelWords:
 
     def __init__(self, library: tokenizers.Tokenizer, dtype: Any) -> None:
         self._library = library
-        self._dtype = dtype
+        self._dtype = np.dtype(dtype)
         self._cache: dict[str, bytes] = {}
 
     def encode(self, text: str) -> NDArray[Any]:
@@ -71,20 +72,21 @@ class ByteLevelWords:
         if len(self._cache) > _CACHED_WORDS:
             self._cache.clear()
         words = WORDS.findall(text)
-        if len(text) > ENCODING_CUT:
+        if len(text) > ENCODING_CUT and max(map(len, words)) > ENCODING_CUT:
             words = [part for word in words for part in split_text(word, ENCODING_CUT)]
 
         # encode the words that are not cached; long ones are not added
         new = set(words).difference(self._cache)
-        long = {
-            word: self._encode([word])[0] for word in new if len(word) > _MOST_CACHED_CHARACTERS
-        }
+        long = [word for word in new if len(word) > _MOST_CACHED_CHARACTERS]
         short = list(new.difference(long))
         self._cache.update(zip(short, self._encode(short), strict=True))
-        return np.frombuffer(
-            b"".join([self._cache.get(word) or long[word] for word in words]), self._dtype
-        )
+        for word in long:
+            self._cache.update(zip([word], self._encode([word]), strict=True))
+        ids = b"".join(map(self._cache.__getitem__, words))
+        for word in long:
+            del self._cache[word]
+        return np.frombuffer(ids, self._dtype)
 
     def _encode(self, words: list[str]) -> list[bytes]:
         rows = self._library.encode_batch_fast(words, add_special_tokens=False) if words else []
-        return [np.array(row.ids, self._dtype).tobytes() for row in rows]
+        return [array(self._dtype.char, row.ids).tobytes() for row in rows]
