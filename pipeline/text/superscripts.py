@@ -35,6 +35,8 @@ def is_reference(raised: str, before: str, *, is_link: bool) -> bool:
 
 def drop_references(text: str) -> str:
     """Return a text without raised digits behind punctuation marks: `days.³` is `days.`."""
+    if text.isascii():
+        return text
     return _RAISED.sub(
         lambda digits: (
             "" if is_reference(digits[0], text[: digits.start()], is_link=False) else digits[0]

@@ -35,8 +35,9 @@ from clozeline.pipeline.tokenize.encode.sentence_notes import (
     explain_unsplit,
 )
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import component_types
 from clozeline.terminal import size_text
 
@@ -262,7 +263,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     @cached_property
     def _objectives(self) -> dict[str, Any]:
         """Return the objectives of the recipe by label; the tokenizer must exist."""
-        vocabulary = load_tokenizer(tokenizer_stage(self.recipe).folder / "tokenizer").vocabulary
+        folder = tokenizer_stage(self.recipe).folder / "tokenizer"
+        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
         return {entry.set_label: entry.build(vocabulary) for entry in entries}
 
