@@ -298,12 +298,10 @@ def decompress_members(
 
         progress = _Progress()
         bomb_bytes = 0
-        magics = CODECS[codec].magics
-        find_window = CODECS[codec].window
-        make_for_file = CODECS[codec].file_decoder
-        make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
+        chosen = CODECS[codec]
+        make_decoder = chosen.file_decoder(file) if chosen.file_decoder else chosen.decoder
 
-        while (member := _skip_zeros(file, start) if magics else start) < size:
+        while (member := _skip_zeros(file, start) if chosen.magics else start) < size:
             most_members -= 1
             if most_members < 0:
                 yield member, Damage("too_many", member, size - member)
@@ -311,11 +309,10 @@ def decompress_members(
             read = progress.read
             produced = progress.produced
 
-            if find_window is not None:
+            if chosen.window is not None:
                 file.seek(member)
-                _check_window(
-                    path, find_window(file.read(_PROBE_BYTES)), member, size - member, limits
-                )
+                window = chosen.window(file.read(_PROBE_BYTES))
+                _check_window(path, window, member, size - member, limits)
 
             try:
                 start = yield from _decode_member(
@@ -358,10 +355,9 @@ def _check_window(
     Without a configured limit, the available memory is the limit. `left` is the number of bytes
     from the member to the end of the file.
     """
-    if limits.window_bytes is not None:
-        allowed = limits.window_bytes
-        origin = ""
-    else:
+    allowed = limits.window_bytes
+    origin = ""
+    if allowed is None:
         # however large the window is, a decoder takes memory only for content that it decodes
         window = min(window, max(_RATIO_FREE_BYTES, limits.ratio * left))
         if window <= _RATIO_FREE_BYTES:

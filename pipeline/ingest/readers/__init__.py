@@ -132,11 +132,18 @@ _FALLBACK_READER: Final = "text"
 _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
 """Limits for reading the first bytes of a file, which takes little memory."""
 _NO_READER: Final = ""
-_STACK_EXCHANGE_START: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
-_MAILBOX_START: Final = re.compile(
-    rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
-)
-_MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
+_STARTS: Final = {
+    "warc": re.compile(rb"WARC/"),
+    "parquet": re.compile(rb"PAR1"),
+    "arrow": re.compile(rb"ARROW1"),
+    "html": re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype |)html", re.IGNORECASE),
+    "mbox": re.compile(
+        rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
+    ),
+    "stackexchange": re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<posts\b"),
+}
+"""First bytes of a content, by the reader that they decide."""
+_ARRAY_START: Final = re.compile(rb"(\xef\xbb\xbf)?\s*\[")
 
 
 def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
@@ -208,12 +215,7 @@ def detect_members(
                 reader = _NO_READER
 
             # without a configured reader, a guess is not enough
-            if (
-                named is None
-                and reader == _FALLBACK_READER
-                and member.stat().st_size
-                and _match_suffix(member) is None
-            ):
+            if named is None and member.stat().st_size and is_fallback_reader(member, reader):
                 reader = _NO_READER
 
             if reader == _NO_READER or reader in ARCHIVES:
@@ -238,19 +240,10 @@ def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
 
 
 def _match_content(path: InputFile, head: bytes) -> str | None:
-    for name, magics in _MAGICS.items():
-        if head.startswith(magics):
-            return name
-
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text[:64].lower().startswith((b"<!doctype html", b"<html")):
-        return "html"
-    if _MAILBOX_START.match(head):
-        return "mbox"
-    if _STACK_EXCHANGE_START.match(text):
-        return "stackexchange"
     # a `.json` file holds an array or lines
-    return "json_array" if text.startswith(b"[") and suffix_of(path.name) == ".json" else None
+    if suffix_of(path.name) == ".json" and _ARRAY_START.match(head):
+        return "json_array"
+    return next((name for name, start in _STARTS.items() if start.match(head)), None)
 
 
 def _match_suffix(path: InputFile) -> str | None:

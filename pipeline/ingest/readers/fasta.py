@@ -8,17 +8,15 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line
-from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import (
     DAMAGE_REASONS,
     Damage,
     InputFile,
-    detect_codec,
 )
 from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
+from clozeline.pipeline.ingest.readers._rows import LineFileReader
 
 _LETTERS: Final = re.compile(rb"[A-Za-z*.-]+")
-_PIECE_BYTES: Final = 1 << 20  # bytes read at once to find a header
 _HEADER_CHARACTERS: Final = 1000  # characters of an id or a description
 
 
@@ -57,27 +55,17 @@ class FastaReader(Reader):
         max_letters: Annotated[int, Field(ge=1)] = 10_000
         """letters of a document; a longer sequence, such as a chromosome, is split"""
 
-    @staticmethod
-    def is_splittable(head: bytes) -> bool:
-        return detect_codec(head) is None and detect_utf16(head) is None
+    is_splittable = staticmethod(LineFileReader.is_splittable)
 
     def find_first_record(self, path: InputFile, position: int) -> int:
         """Return where the first header from `position` on starts."""
-        if position == 0:
-            return 0
-        with path.open("rb") as file:
-            at = position - 1  # a header starts at `position` if the byte before it is a line end
-            file.seek(at)
-            tail = b""
-            while piece := tail + file.read(_PIECE_BYTES):
-                line_end = piece.find(b"\n>")
-                if line_end >= 0:
-                    return at + line_end + 1
-                if len(piece) == len(tail):
-                    return at + len(piece)
-                at = at + len(piece) - 1
-                tail = piece[-1:]
-            return at
+        size = path.stat().st_size
+        headers = (
+            offset
+            for offset, line in ByteLines(path, position, size, self._limits)
+            if isinstance(line, bytes) and line.startswith(b">")
+        )
+        return next(headers, size) if position else 0
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the sequences whose headers start in [start, end), or all of a compressed file."""
@@ -142,7 +130,6 @@ class _SequenceRecord:
             "description": description.strip()[:_HEADER_CHARACTERS],
         }
         self._most = most
-        self._pieces = 0
         self._letters = bytearray()
         self._at = self._end = offset
         self._start = 0
@@ -166,7 +153,7 @@ class _SequenceRecord:
         if self._letters.endswith(b"*"):
             self._letters = self._letters.removesuffix(b"*")
             yield SkippedRecord("note", "final_stop")
-        if self._letters or not self._pieces:
+        if self._letters or not self._start:
             yield self._make_item()
 
     def _make_item(self) -> Item:
@@ -174,7 +161,6 @@ class _SequenceRecord:
         start = self._start
         self._letters.clear()
         self._start = start + len(letters)
-        self._pieces = self._pieces + 1
 
         if not letters:
             return SkippedRecord("malformed", "empty", self._at)

@@ -46,29 +46,26 @@ class JsonArrayReader(RowReader):
     Options = FieldOptions
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        longest = self._limits.line_bytes
-        text = _JsonText(recode_utf16(decompress_file(path, self._limits, resume=False)), longest)
-        text.skip("\ufeff")
-        is_array = text.skip("[")
-        if is_array and text.starts_with("]"):
-            yield NO_RECORDS
+        pieces = recode_utf16(decompress_file(path, self._limits, resume=False))
+        text = _JsonText(pieces, self._limits.line_bytes)
+        try:
+            text.skip("\ufeff")
+            is_array = text.skip("[")
+            if is_array and text.starts_with("]"):
+                yield NO_RECORDS
 
-        while is_array and not text.skip("]"):
-            offset = text.offset
-            value, raw, reason = text.take_value()
-            length = text.offset - offset
-            if reason or length > longest:
-                yield SkippedRecord(
-                    "malformed", reason or "line_bytes", offset, lost_bytes=text.lost_bytes
-                )
-                return
-            yield self._make_item(value, raw, offset, length)
-            is_array = text.skip(",") or text.starts_with("]")
+            while is_array and not text.skip("]"):
+                offset = text.offset
+                value, raw = text.take_value()
+                yield self._make_item(value, raw, offset, text.offset - offset)
+                is_array = text.skip(",") or text.starts_with("]")
 
-        if not is_array or text.starts_with("") or text.damage:
-            yield SkippedRecord(
-                "malformed", text.damage or "bad_json", text.offset, lost_bytes=text.lost_bytes
-            )
+            if not is_array or text.starts_with(""):
+                raise Damage("bad_json")
+        except Damage as damage:
+            text.damage = text.damage or damage
+        if text.damage:
+            yield SkippedRecord.from_damage(text.damage, text.offset)
 
     def _make_item(self, value: Any, raw: str, offset: int, length: int) -> Item:
         if _BAD_BYTE.search(raw):
@@ -79,7 +76,7 @@ class JsonArrayReader(RowReader):
 
 
 class _JsonText:
-    """The text of a file, read on demand up to `damage`.
+    """The text of a file, read on demand up to its damage.
 
     `at` is an index of `buffer`, `offset` the number of bytes before it.
     """
@@ -88,8 +85,7 @@ class _JsonText:
         self.buffer = ""
         self.at = 0
         self.offset = 0
-        self.damage = ""
-        self.lost_bytes = 0
+        self.damage: Damage | None = None
         self._pieces = pieces
         self._longest = longest
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -98,8 +94,7 @@ class _JsonText:
         """Read more text; return False at the end or at damage."""
         piece = next(self._pieces, b"")
         if isinstance(piece, Damage):
-            self.damage = piece.reason
-            self.lost_bytes = piece.lost_bytes
+            self.damage = piece
             piece = b""
         self.buffer = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece)
         self.at = 0
@@ -113,10 +108,8 @@ class _JsonText:
         return taken
 
     def starts_with(self, mark: str) -> bool:
-        """Return whether the text that follows starts with a mark."""
-        return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(
-            mark, self.at
-        )
+        """Return whether the text behind the blanks that were skipped starts with a mark."""
+        return self.at < len(self.buffer) and self.buffer.startswith(mark, self.at)
 
     def skip(self, mark: str) -> bool:
         """Skip blanks, a mark, and the blanks behind it; return whether the mark was there."""
@@ -133,10 +126,11 @@ class _JsonText:
             if self.at < len(self.buffer) or not self._fill():
                 return
 
-    def take_value(self) -> tuple[object, str, str]:
-        """Return the value that starts here, its text, and "".
+    def take_value(self) -> tuple[object, str]:
+        """Return the value that starts here, and its text.
 
-        Return the reason as third element if the value is invalid; it is then not passed.
+        Raises:
+            Damage: the value is invalid or too long; it is then not passed.
         """
         size = _LOOKAHEAD
 
@@ -147,7 +141,7 @@ class _JsonText:
             try:
                 value, end = JSON_DECODER.raw_decode(self.buffer, self.at)
             except RecursionError:
-                return None, "", "bad_json"
+                raise Damage("bad_json") from None
             except json.JSONDecodeError as error:
                 # a string or literal may continue beyond the buffer
                 inside = (
@@ -155,11 +149,14 @@ class _JsonText:
                     or error.pos > len(self.buffer) - _LONGEST_LITERAL
                 )
                 if at_end or not inside:
-                    return None, "", self.damage or "bad_json"
+                    raise Damage("bad_json") from None
                 if size > self._longest:
-                    return None, "", "line_bytes"
+                    raise Damage("line_bytes") from None
             else:
                 if end < len(self.buffer) or at_end:
-                    return value, self._take(end), ""
+                    raw = self.buffer[self.at : end]
+                    if len(raw.encode("utf-8", "surrogateescape")) > self._longest:
+                        raise Damage("line_bytes")
+                    return value, self._take(end)
 
             size *= 2

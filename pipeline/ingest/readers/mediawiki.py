@@ -33,6 +33,7 @@ _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 _LONGEST_PAGE: Final = 1 << 23
 """Maximum characters of a page, four times MediaWiki's default; the parser reads about 200,000 per
 second."""
+_READ_ELEMENTS: Final = ("namespace", "dbname", "title", "ns", "id", "text", "model", "format")
 _WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
 """Content models of wikitext."""
 _WIKITEXT_FORMAT: Final = "text/x-wiki"
@@ -191,21 +192,17 @@ class _PageParser:
             self._fields = {}
         elif name == "content":
             self._is_further_slot = True  # extra content of a revision, next to its main text
-        elif name == "namespace":
-            self._key = attributes.get("key", "")
-            self._text = []
         elif name == "revision":
             self._fields.setdefault("id", "")  # of a page without id, its revision's is another
-        elif name == "id" and name not in self._fields:
-            self._text = []
-            self._size = 0
         elif name == "redirect":
             self._fields["redirect"] = "yes"
         elif (
-            name in ("dbname", "title", "ns", "text", "model", "format")
+            name in _READ_ELEMENTS
             and not self._is_further_slot
+            and not (name == "id" and name in self._fields)
         ):
             # the text of the last revision overwrites the others
+            self._key = attributes.get("key", "")
             self._text = []
             self._size = 0
 

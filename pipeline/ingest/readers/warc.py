@@ -134,8 +134,7 @@ class WarcReader(Reader):
             fault = "" if content.can_end(end) else "bad_length"
 
         if fault:
-            reason, lost = content.pass_fault(fault, head, size)
-            return SkippedRecord("malformed", reason, locator, lost_bytes=lost)
+            return SkippedRecord.from_damage(content.pass_fault(fault, head, size), locator)
 
         payload = bytes(content.ahead[head:size])
         if end > size:
@@ -322,19 +321,18 @@ class _WarcContent:
                 self.drop(len(self.ahead))
                 return False
 
-    def pass_fault(self, fault: str, head: int, size: int) -> tuple[str, int]:
-        """Move behind a record with a fault; return its reason and the bytes that are not decoded.
-
-        If damage cuts the record, the reason of the damage takes precedence.
-        """
+    def pass_fault(self, fault: str, head: int, size: int) -> Damage:
+        """Move behind a record with a fault, and return it, or the damage that cuts the record."""
         before = self.at
         if self.seek(head or 1):
-            return ("bad_length" if fault == "too_large" and self.at - before < size else fault), 0
+            return Damage(
+                "bad_length" if fault == "too_large" and self.at - before < size else fault
+            )
         if self._damage is not None and self._damage.reason != "trailing_junk":
             damage = self._damage
             self._damage = None
-            return damage.reason, damage.lost_bytes
-        return ("truncated" if not head or self.at - before < size else fault), 0
+            return damage
+        return Damage("truncated" if not head or self.at - before < size else fault)
 
     def pass_damage(self) -> Damage | None:
         """Move behind the damage and return it."""
