@@ -1,6 +1,7 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, Final, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
@@ -57,6 +58,7 @@ def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
     return None
 
 
+@dataclass
 class ByteLines:
     r"""Iterates over the lines that start in a range, as (offset, line without `\n`).
 
@@ -67,29 +69,26 @@ class ByteLines:
     `is_after_damage` is true until the line behind it.
     """
 
-    def __init__(
-        self, path: InputFile, start: int, end: int, limits: InputLimits, *, resume: bool = True
-    ) -> None:
-        self.is_after_damage = False
-        self._path = path
-        self._range = (start, end)
-        self._limits = limits
-        self._resume = resume
+    path: InputFile
+    start: int
+    end: int
+    limits: InputLimits
+    resume: bool = True
+    is_after_damage: bool = False
 
     def __iter__(self) -> Generator[tuple[int, Line], None, None]:
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             if detect_codec(file.read(16)) is not None:
-                pieces = decompress_file(self._path, self._limits, resume=self._resume)
+                pieces = decompress_file(self.path, self.limits, resume=self.resume)
                 yield from self._split(recode_utf16(pieces), 0)
                 return
 
             # a range starts and ends at starts of lines
-            limit = self._limits.line_bytes
-            first, last = self._range
-            found_start = _find_next_line(file, first, limit + 1)
-            found_end = _find_next_line(file, last, limit + 1)
-            end = last if found_end is None else found_end
-            start = first if found_start is None else found_start
+            limit = self.limits.line_bytes
+            found_start = _find_next_line(file, self.start, limit + 1)
+            found_end = _find_next_line(file, self.end, limit + 1)
+            end = self.end if found_end is None else found_end
+            start = self.start if found_start is None else found_start
             is_cut = start < end and found_end is None
             if found_start is None and start < end:  # in a long line, which another range counts
                 start = min(end, _find_next_line(file, start, end - start + 1) or end)
@@ -106,7 +105,7 @@ class ByteLines:
 
         With `is_cut`, the last line continues behind the pieces and is too long.
         """
-        limit = self._limits.line_bytes
+        limit = self.limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
 

@@ -7,36 +7,43 @@ from typing import Final
 COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 """Suffixes of compressed files, behind the suffix of the content."""
 STYLES_AND_SCRIPTS: Final = (".css", ".scss", ".less", ".js", ".mjs", ".map", ".wasm")
-_PICTURES: Final = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".bmp",
-    ".ico",
-    ".svg",
-    ".webp",
-    ".avif",
-    ".tif",
-    ".tiff",
-    ".heic",
-    ".psd",
+_TEXTLESS: Final = frozenset(
+    {
+        *STYLES_AND_SCRIPTS,
+        # pictures
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".gif",
+        ".bmp",
+        ".ico",
+        ".svg",
+        ".webp",
+        ".avif",
+        ".tif",
+        ".tiff",
+        ".heic",
+        ".psd",
+        # fonts
+        ".woff",
+        ".woff2",
+        ".ttf",
+        ".otf",
+        ".eot",
+        # sound and film
+        ".mp3",
+        ".wav",
+        ".flac",
+        ".ogg",
+        ".m4a",
+        ".mp4",
+        ".m4v",
+        ".mkv",
+        ".mov",
+        ".avi",
+        ".webm",
+    }
 )
-_FONTS: Final = (".woff", ".woff2", ".ttf", ".otf", ".eot")
-_SOUND_AND_FILM: Final = (
-    ".mp3",
-    ".wav",
-    ".flac",
-    ".ogg",
-    ".m4a",
-    ".mp4",
-    ".m4v",
-    ".mkv",
-    ".mov",
-    ".avi",
-    ".webm",
-)
-_TEXTLESS: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
 """Suffixes of files that websites have next to their pages."""
 _MARKERS: Final = re.compile(
     r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc"
@@ -46,23 +53,22 @@ MARKER: Final = "marker"
 """Type of files that are never data, whatever reader is named."""
 
 _PANDOC: Final = "convert it with `pandoc -t plain`"
-_EXPORT_CSV: Final = "export it as CSV"
-_TRANSLATIONS: Final = (
-    "convert it to a table with the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`)"
-)
-_SUBTITLES: Final = "extract the text without times with pysubs2"
-_UNPACK: Final = "unpack it"
 _TOOLS_BY_SUFFIX: Final = {
     ".pdf": "convert it with `pdftotext`",
     ".ps": "convert it with `ps2ascii`",
     ".djvu": "convert it with `djvutxt`",
     **dict.fromkeys((".tex", ".rtf", ".docx", ".odt", ".epub", ".fb2", ".org"), _PANDOC),
     ".doc": "convert it with `libreoffice --convert-to txt`",
-    **dict.fromkeys((".xls", ".xlsx", ".ods"), _EXPORT_CSV),
+    **dict.fromkeys((".xls", ".xlsx", ".ods"), "export it as CSV"),
     **dict.fromkeys((".sql", ".sqlite", ".db"), "export its tables from the database as CSV"),
-    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff", ".tmx"), _TRANSLATIONS),
-    **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa", ".sub"), _SUBTITLES),
-    **dict.fromkeys((".7z", ".rar", ".cpio", ".jar", ".tar", ".tgz", ".zip"), _UNPACK),
+    **dict.fromkeys(
+        (".po", ".pot", ".xlf", ".xliff", ".tmx"),
+        "convert it to a table with the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`)",
+    ),
+    **dict.fromkeys(
+        (".srt", ".vtt", ".ass", ".ssa", ".sub"), "extract the text without times with pysubs2"
+    ),
+    **dict.fromkeys((".7z", ".rar", ".cpio", ".jar", ".tar", ".tgz", ".zip"), "unpack it"),
     ".pst": "convert it to mailboxes with `readpst`",
     ".msg": "convert it to `.eml` with `msgconvert`",
     ".xml": "convert it to JSON lines; for a dump of MediaWiki set `reader: mediawiki`",

@@ -30,19 +30,15 @@ def to_portable_json(value: object) -> Any:
     if isinstance(value, str):
         return repair_surrogates(value)
     if isinstance(value, bytes):
-        return _read_bytes(value)
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
     if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):
         return value
     if isinstance(value, float) and isfinite(value):
         return value
     return str(value)[:1000]
-
-
-def _read_bytes(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.hex()
 
 
 def repair_surrogates(text: str) -> str:

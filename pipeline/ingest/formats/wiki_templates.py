@@ -45,7 +45,6 @@ _SHOWN_UNITS: Final = {
     "sqft": "sq ft",
     "cuft": "cu ft",
     "ft2": "sq ft",
-    "km/h": "km/h",
     "kph": "km/h",
     "long ton": "long tons",
     "ftin": "ft",
@@ -124,20 +123,6 @@ def _show_last(call: TemplateCall) -> str:
     return call.positional[-1] if call.positional else call.first_named("text")
 
 
-def _show_words(call: TemplateCall) -> str:
-    """`{{sortname|Ada|Lovelace}}` is Ada Lovelace."""
-    return " ".join(filter(None, call.positional[:2]))
-
-
-def _show_joined(call: TemplateCall) -> str:
-    """`{{chem|H|2|O}}` is H2O."""
-    return "".join(call.positional)
-
-
-def _show_date(call: TemplateCall) -> str:
-    return " ".join(call.positional[:3])
-
-
 def _show_japanese(call: TemplateCall) -> str:
     behind = ", ".join(filter(None, call.positional[1:3]))
     return f"{call.get(0)} ({behind})" if call.get(0) and behind else call.get(0) or behind
@@ -145,10 +130,6 @@ def _show_japanese(call: TemplateCall) -> str:
 
 def _show_number(call: TemplateCall) -> str:
     return format_number(call.get(0), call.language)
-
-
-def _show_height(call: TemplateCall) -> str:
-    return f"{_show_number(call)} m"
 
 
 def _show_raised(call: TemplateCall) -> str:
@@ -250,7 +231,7 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str] | str, str], .
     (_show_value, "val"),
     (_show_number, "num|nts|nombre|formatnum|formatnumber|zahl|fontnum"),
     (_show_quantity, "unité|unite|nb|unidad"),
-    (_show_height, "höhe"),
+    (lambda call: f"{_show_number(call)} m", "höhe"),
     (_show_fraction, "frac|sfrac|fraction|bruch|sfracn|fract"),
     (_show_circa, "circa|c.|ca."),
     (_show_floruit, "floruit|fl."),
@@ -278,8 +259,8 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str] | str, str], .
         "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|"
         "font color|fontcolor|farbe|resize|font|hover title",
     ),
-    (_show_words, "sortname|ship|schiff"),
-    (_show_joined, "chem|chem2|linktext|gaps"),
+    (lambda call: " ".join(filter(None, call.positional[:2])), "sortname|ship|schiff"),
+    (lambda call: "".join(call.positional), "chem|chem2|linktext|gaps"),
     ("{1}", "audio"),
     ("HMS {0}", "hms"),
     ("USS {0}", "uss"),
@@ -288,7 +269,10 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str] | str, str], .
     (_show_japanese, "nihongo|nihongo2"),
     ("„{0}“", '"'),
     ("\n{0}\n", "quote|blockquote|cquote|quotation|zitat|zitat-en|bq|poemquote|poem quote"),
-    (_show_date, "date|date-|date de naissance|date de naissance-|date de décès|date de décès-"),
+    (
+        lambda call: " ".join(call.positional[:3]),
+        "date|date-|date de naissance|date de naissance-|date de décès|date de décès-",
+    ),
     ("US${0}", "us$|usd|usdconvert"),
     ("€{0}", "eur|€|euro"),
     ("£{0}", "gbp|£|gbpconvert"),

@@ -5,6 +5,7 @@ mwparserfromhell parses the wikitext; its nodes distinguish lists, line breaks, 
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 from xml.parsers import expat
@@ -345,12 +346,12 @@ def _escape_unclosed(markup: str) -> str:
     )
 
 
+@dataclass
 class _WikitextRenderer:
     """Yields the text pieces of parsed wikitext, and whether each is code or a formula."""
 
-    def __init__(self, hidden_prefixes: frozenset[str], language: str) -> None:
-        self._hidden_prefixes = hidden_prefixes
-        self._language = language
+    hidden_prefixes: frozenset[str]
+    language: str
 
     def render(self, code: Any, *, in_code: bool) -> Iterator[tuple[str, bool]]:
         nodes = [] if code is None else code.nodes
@@ -392,7 +393,7 @@ class _WikitextRenderer:
             yield ("" if in_code else _HOLE) if shown is None else shown, in_code
 
         elif node_type == "Wikilink":
-            shown = resolve_link_text(str(node.title), node.text, self._hidden_prefixes)
+            shown = resolve_link_text(str(node.title), node.text, self.hidden_prefixes)
             if shown is None:
                 yield from self.render(
                     node.title if node.text is None else node.text, in_code=in_code
@@ -432,7 +433,7 @@ class _WikitextRenderer:
             else:
                 named[key.lower()] = value
 
-        return show(TemplateCall(positional, named, self._language, before))
+        return show(TemplateCall(positional, named, self.language, before))
 
     def _render_text(self, code: object) -> str:
         return (
