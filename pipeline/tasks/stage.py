@@ -31,9 +31,9 @@ from clozeline.pipeline.execution.unit_record import (
     require_written,
     total_counts,
 )
-from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_ROWS
+from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskItem, TaskMetadata, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of

@@ -21,10 +21,10 @@ from clozeline.pipeline.execution.stages import (
     tokenizer_stage,
 )
 from clozeline.pipeline.execution.unit_record import total_counts
-from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.shards.layout import split_amount
+from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.text.language_codes import LanguageTable, base_language
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig

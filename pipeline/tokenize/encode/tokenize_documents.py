@@ -17,10 +17,10 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_documents
-from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
+from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
 from clozeline.pipeline.text.language_codes import LanguageTable

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.dictionaries import read_dictionary
 from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.tables.dictionaries import read_dictionary
 
 
 def test_words_have_all_their_translations(tmp_path):
@@ -23,7 +23,10 @@ def test_words_have_all_their_translations(tmp_path):
     ("content", "message"),
     [
         (b"cat Katze\ndog\n", "line 2: expected a word and its translation, got 'dog'"),
-        (b"cat \xff\n", "line 1: expected a word and its translation, got 'bad_utf8'"),
+        (
+            b"cat \xff\n",
+            "line 1: expected a word and its translation, got 'it is not UTF-8; convert the file",
+        ),
         (b"\n \n", "expected lines of a word and its translation, got none"),
     ],
 )

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
-from clozeline.pipeline.ingest.formats.decompression import Damage
 from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.tables.lines import read_text_lines
+from clozeline.pipeline.tables.rejected import Rejected
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
 
@@ -28,26 +28,20 @@ def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list
     Raises:
         ConfigurationError: the file is missing or has no pair, or a line is damaged or not a pair.
     """
-    translations: dict[str, list[str]] = {}
     if not path.is_file():
         raise ConfigurationError(f"{key}: {path}: no such file")
 
-    lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
-    for number, (_, line) in enumerate(lines):
-        if isinstance(line, Damage):
-            found = line.reason
-            text = ""
-        else:
-            text = line.decode("utf-8-sig", "replace").strip()
-            found = "bad_utf8" if "\ufffd" in text else ""
-        if text or found:
-            word, _, other = text.partition("\t" if "\t" in text else " ")
-            if found or not word.strip() or not other.strip():
-                raise ConfigurationError(
-                    f"{path}, line {number + 1}: expected a word and its translation, got "
-                    f"{found or text!r}"
-                )
-            translations.setdefault(word.strip().lower(), []).append(other.strip())
+    translations: dict[str, list[str]] = {}
+    for index, line in read_text_lines(path, limits):
+        text = line.explanation if isinstance(line, Rejected) else line.strip()
+        if not text:
+            continue
+        word, _, other = text.partition("\t" if "\t" in text else " ")
+        if isinstance(line, Rejected) or not other:
+            raise ConfigurationError(
+                f"{path}, line {index + 1}: expected a word and its translation, got {text!r}"
+            )
+        translations.setdefault(word.strip().lower(), []).append(other.strip())
 
     if not translations:
         raise ConfigurationError(f"{path}: expected lines of a word and its translation, got none")
