@@ -38,11 +38,10 @@ def check_options(
 
     candidates = sorted(READERS.available() if readers is None else readers)
     known = {key for reader in candidates for key in _reader_options(reader)}
-    unknown = sorted(values.keys() - known)
-    all_options = [_reader_options(reader) for reader in READERS.available()] if unknown else []
 
-    for key in unknown:
+    for key in sorted(values.keys() - known):
         value = values[key]
+        all_options = map(_reader_options, READERS.available())
         if value is None or any(
             key in options and options[key].default == value for options in all_options
         ):

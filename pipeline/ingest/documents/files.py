@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,9 +115,7 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
 
 def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     """Write rejections in this order and return their number."""
-    names = REJECT_SCHEMA.names
-    values = ({name: getattr(row, name) for name in names} for row in rows)
-    return _write_rows(path, REJECT_SCHEMA, values, "detail")
+    return _write_rows(path, REJECT_SCHEMA, map(asdict, rows), "detail")
 
 
 def documents_name(part: str) -> str:
@@ -242,8 +240,7 @@ def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[d
 def _read_rows(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     for batch in read_batches(file, schema=schema):
         columns = [
-            (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+            column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
             for column in batch.columns
         ]
-        for values in zip(*columns, strict=True):
-            yield dict(zip(schema.names, values, strict=True))
+        yield from pa.record_batch(columns, schema.names).to_pylist()

@@ -10,6 +10,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
     InputFile,
     decompress_file,
     detect_codec,
+    open_input,
 )
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 
@@ -77,7 +78,7 @@ class ByteLines:
     is_after_damage: bool = False
 
     def __iter__(self) -> Generator[tuple[int, Line], None, None]:
-        with self.path.open("rb") as file:
+        with open_input(self.path) as file:
             if detect_codec(file.read(16)) is not None:
                 pieces = decompress_file(self.path, self.limits, resume=self.resume)
                 yield from self._split(recode_utf16(pieces), 0)

@@ -11,7 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
@@ -19,7 +19,7 @@ import brotli
 import lz4.frame
 import zstandard
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.memory import explain_share, memory_share
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 
@@ -61,6 +61,20 @@ class InputFile(Protocol):
     def open(self, mode: Literal["rb"]) -> BinaryIO: ...
 
     def stat(self) -> FileStat: ...
+
+
+@contextmanager
+def open_input(path: InputFile) -> Iterator[BinaryIO]:
+    """Open a file for reading.
+
+    Raises:
+        StorageError: it cannot be opened or read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +151,16 @@ def _make_zstd_decoder() -> object:
 
 def _find_xz_window(head: bytes) -> int:
     """Return a power of two that bounds the dictionary of a stream; 0 if `head` is too short."""
-    for window in (1 << power for power in range(16, 33)):
-        try:
-            lzma.LZMADecompressor(memlimit=window + (1 << 20)).decompress(head, 1)
-        except lzma.LZMAError as error:
-            if "limit" not in str(error):
+    for power in range(16, 33):
+        window = 1 << power
+        with suppress(MemoryError):
+            try:
+                lzma.LZMADecompressor(memlimit=window + (1 << 20)).decompress(head, 1)
+            except lzma.LZMAError as error:
+                if "limit" in str(error):
+                    continue
                 return 0
-        except MemoryError:
-            return window
-        else:
-            return window
+        return window
     return 0
 
 
@@ -285,7 +299,7 @@ def decompress_members(
     Raises:
         ConfigurationError: a member needs a larger window than the limits allow.
     """
-    with path.open("rb") as file:
+    with open_input(path) as file:
         codec = codec or detect_codec(file.read(_LONGEST_MAGIC))
         size = file.seek(0, os.SEEK_END)
 

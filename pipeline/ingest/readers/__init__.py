@@ -10,6 +10,7 @@ record exactly once.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from clozeline.configuration.config import NoOptions
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.archives import (
     ARCHIVES,
     MemberFile,
@@ -31,6 +32,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
     InputFile,
     decompress_file,
     detect_codec,
+    open_input,
 )
 from clozeline.pipeline.ingest.formats.file_types import find_tool, find_tool_by_content, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
@@ -131,7 +133,6 @@ _HEAD_BYTES: Final = 4096
 _FALLBACK_READER: Final = "text"
 _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
 """Limits for reading the first bytes of a file, which takes little memory."""
-_NO_READER: Final = ""
 _STARTS: Final = {
     "warc": re.compile(rb"WARC/"),
     "parquet": re.compile(rb"PAR1"),
@@ -181,16 +182,11 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
 
 def _read_head(path: InputFile) -> tuple[bytes, bytes]:
     """Return the first bytes of a file, and of its content: decompressed, UTF-16 as UTF-8."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_HEAD_BYTES)
-        content = (
-            raw
-            if detect_codec(raw) is None
-            else next(decompress_file(path, _HEAD_LIMITS, resume=False), b"")
-        )
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+    with open_input(path) as file:
+        raw = file.read(_HEAD_BYTES)
+    content: bytes | Damage = raw
+    if detect_codec(raw) is not None:
+        content = next(decompress_file(path, _HEAD_LIMITS, resume=False), b"")
 
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
     if (encoding := detect_utf16(head)) is not None:
@@ -209,19 +205,15 @@ def detect_members(
         reader = ""
 
         if isinstance(member, MemberFile):
-            try:
+            # a content of an unsupported type has no reader
+            with suppress(ConfigurationError):
                 reader = detect_reader(member, named)[0]
-            except ConfigurationError:  # the content is of an unsupported type
-                reader = _NO_READER
-
             # without a configured reader, a guess is not enough
             if named is None and member.stat().st_size and is_fallback_reader(member, reader):
-                reader = _NO_READER
-
-            if reader == _NO_READER or reader in ARCHIVES:
-                reason = "nested_archive" if reader else "no_reader"
-                yield UnreadMember(member.name, reason), ""
-                continue
+                reader = ""
+            if not reader or reader in ARCHIVES:
+                member = UnreadMember(member.name, "nested_archive" if reader else "no_reader")
+                reader = ""
 
         yield member, reader
 

@@ -53,10 +53,6 @@ def _read_uid(value: Any) -> bytes:
     return uid
 
 
-def _read_text(value: Any) -> str:
-    return repair_surrogates(value)
-
-
 def _read_integer(value: Any, bits: int) -> int:
     # a table of text holds digits
     number = int(value) if isinstance(value, str) else operator.index(value)
@@ -83,7 +79,7 @@ def _read_object(value: Any) -> dict[str, Any]:
     return portable
 
 
-_TEXT: Final = (_read_text, "a text")
+_TEXT: Final = (repair_surrogates, "a text")
 _LONG: Final = (partial(_read_integer, bits=64), "an integer of 64 bits, 0 or more")
 _COLUMNS: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
     "uid": (_read_uid, "16 bytes or 32 hexadecimal digits"),

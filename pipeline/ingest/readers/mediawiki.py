@@ -124,7 +124,7 @@ class MediawikiReader(Reader):
                 yield from pages.feed(piece[first : first + _PIECE_BYTES])
 
         if not reason and not pages.finish():
-            reason = "truncated" if not pages.xml_error else "bad_xml"
+            reason = "truncated"
         if reason or pages.xml_error:
             yield SkippedRecord(
                 "malformed",

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
-from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, RECORD_ID
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.dates import parse_date
@@ -15,6 +14,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
     decompress_members,
     detect_codec,
     find_member,
+    open_input,
 )
 from clozeline.pipeline.ingest.formats.http_message import (
     explain_not_html,
@@ -72,7 +72,7 @@ class WarcReader(Reader):
         size = path.stat().st_size
         if position in (0, size):
             return position
-        with path.open("rb") as file:
+        with open_input(path) as file:
             if _find_codec(file, path) == "gzip":
                 member = find_member(file, "gzip", position, _START)
                 return size if member is None else member
@@ -101,7 +101,7 @@ class WarcReader(Reader):
                     if is_junk
                     else SkippedRecord.from_damage(damage, locator)
                 )
-            elif locator >= end and locator_type in content.splittable_kinds:
+            elif locator >= end and locator_type == content.splittable_kind:
                 return
             elif _START.match(content.ahead):
                 yield self._read_record(content, locator, locator_type)
@@ -229,10 +229,9 @@ class _WarcContent:
     """
 
     def __init__(self, path: InputFile, limits: InputLimits, start: int) -> None:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             self._codec = _find_codec(file, path)
-        self.splittable_kinds = {None: ("warc",), "gzip": ("warc-gz",)}.get(self._codec, ())
-        self._path = path
+        self.splittable_kind = {None: "warc", "gzip": "warc-gz"}.get(self._codec)
         self._size = path.stat().st_size
         self._pieces = decompress_members(path, limits, start, self._codec)
         self._damage: Damage | None = None  # the damage behind `ahead`
@@ -245,13 +244,7 @@ class _WarcContent:
         while len(self.ahead) < length:
             if self._damage is not None:
                 return False
-            try:
-                member, piece = next(self._pieces, (self._size, b""))
-            except OSError as error:
-                raise StorageError(
-                    f"{self._path}: cannot be read ({error.strerror or error})"
-                ) from error
-
+            member, piece = next(self._pieces, (self._size, b""))
             if isinstance(piece, Damage):
                 self._damage = piece
             elif not piece:
