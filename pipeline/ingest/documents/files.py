@@ -131,8 +131,7 @@ def rejects_name(part: str) -> str:
 def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
     """Yield the documents of a file, in order."""
     for row in _read_rows(file, DOCUMENT_SCHEMA):
-        row["extra"] = {} if row["extra"] == "{}" else json.loads(row["extra"])
-        yield Document(**row)
+        yield Document(**{**row, "extra": json.loads(row["extra"])})
 
 
 def read_all_documents(folder: Path) -> Iterator[Document]:

@@ -236,6 +236,7 @@ def is_bomb(limits: InputLimits, compressed: int, decompressed: int) -> bool:
     )
 
 
+@dataclass(eq=False)
 class Damage(Exception):
     """A stream cannot be decoded further.
 
@@ -244,11 +245,9 @@ class Damage(Exception):
     `member` is the file offset where decoding fails; `lost_bytes` is the number of undecoded bytes.
     """
 
-    def __init__(self, reason: str, member: int = 0, lost_bytes: int = 0) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.member = member
-        self.lost_bytes = lost_bytes
+    reason: str
+    member: int = 0
+    lost_bytes: int = 0
 
 
 def explain_lost(size: int) -> str:

@@ -65,7 +65,11 @@ class CsvReader(RowReader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines = _mark_partial_lines(ByteLines(path, start, end, self._limits))
+        source = ByteLines(path, start, end, self._limits)
+        # a line right after damage may be partial
+        lines = (
+            (offset, Damage(_RESYNC) if source.is_after_damage else line) for offset, line in source
+        )
         waiting: deque[tuple[int, Line]] = deque()
         names = self._options.columns
         delimiter = self._options.delimiter
@@ -167,9 +171,3 @@ def _find_delimiter(line: str) -> str:
         return csv.Sniffer().sniff(line[:_SNIFFED_CHARACTERS], ";\t|").delimiter
     except csv.Error:
         return ","
-
-
-def _mark_partial_lines(lines: ByteLines) -> Iterator[tuple[int, Line]]:
-    """Yield the lines; one right after damage may be partial and counts as damaged."""
-    for offset, line in lines:
-        yield offset, Damage(_RESYNC) if lines.is_after_damage else line

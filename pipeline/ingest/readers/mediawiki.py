@@ -296,14 +296,9 @@ def strip_markup(
         parts.append(text if in_code else _VARIANT.sub(_choose_variant, _SWITCH.sub("", text)))
 
     text = _SPACED_HOLES.sub(" ", _EMPTY.sub("", _ADJACENT_HOLES.sub(_HOLE, "".join(parts))))
-    text = _HOLES.sub(_close_hole, text)
+    # the text around an empty template: of `(; 1850)` the parenthesis, of ` .` the mark
+    text = _HOLES.sub(lambda match: next(filter(None, match.groups()), "").strip(), text)
     return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
-
-
-def _close_hole(match: re.Match[str]) -> str:
-    """Return the text around an empty template: of `(; 1850)` the parenthesis, of ` .` the mark."""
-    mark = next(filter(None, match.groups()), "")
-    return mark.strip()
 
 
 def _escape_unclosed(markup: str) -> str:
@@ -381,27 +376,30 @@ class _WikitextRenderer:
             after_mark = False
 
     def _render_node(self, node: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
-        node_type = type(node).__name__
-        if node_type == "Text":
-            yield node.value, in_code
-        elif node_type == "HTMLEntity":
-            yield node.normalize(), in_code
-        elif node_type == "Tag":
-            yield from self._render_tag(node, before, in_code=in_code)
-        elif node_type == "Template":
-            shown = self._show_template(node, before)
-            yield ("" if in_code else _HOLE) if shown is None else shown, in_code
-
-        elif node_type == "Wikilink":
-            shown = resolve_link_text(str(node.title), node.text, self.hidden_prefixes)
-            if shown is None:
-                yield from self.render(
-                    node.title if node.text is None else node.text, in_code=in_code
-                )
-            else:
-                yield shown, in_code
-        else:
-            yield from self.render(_find_shown_part(node_type, node), in_code=in_code)
+        part = None  # the part of the node that a page shows
+        match type(node).__name__:
+            case "Text":
+                yield node.value, in_code
+            case "HTMLEntity":
+                yield node.normalize(), in_code
+            case "Tag":
+                yield from self._render_tag(node, before, in_code=in_code)
+            case "Template":
+                shown = self._show_template(node, before)
+                yield ("" if in_code else _HOLE) if shown is None else shown, in_code
+            case "Wikilink":
+                shown = resolve_link_text(str(node.title), node.text, self.hidden_prefixes)
+                if shown is None:
+                    part = node.title if node.text is None else node.text
+                else:
+                    yield shown, in_code
+            case "ExternalLink":
+                part = node.title if node.brackets else node.url
+            case "Heading":
+                part = node.title
+            case "Argument":
+                part = node.default
+        yield from self.render(part, in_code=in_code)
 
     def _render_tag(self, tag: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
         name = str(tag.tag).strip().lower()
@@ -441,15 +439,6 @@ class _WikitextRenderer:
             .replace(_HOLE, "")
             .strip()
         )
-
-
-def _find_shown_part(node_type: str, node: Any) -> Any:
-    """Return the part of a node that a page shows; None for comments."""
-    if node_type == "ExternalLink":
-        return node.title if node.brackets else node.url
-    if node_type == "Heading":
-        return node.title
-    return node.default if node_type == "Argument" else None
 
 
 def _choose_variant(match: re.Match[str]) -> str:
