@@ -32,10 +32,7 @@ from tests.recipes import find_training
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
 PAGES = [
-    *(
-        ROOT / name
-        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md")
-    ),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
