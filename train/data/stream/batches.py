@@ -70,10 +70,7 @@ class Assembly:
 
 
 class Builder:
-    """Builds consecutive global batches, a few in each call.
-
-    `count`: lane rows of a batch; None: those of its phase.
-    """
+    """Builds consecutive global batches, a few in each call."""
 
     def __init__(
         self,
@@ -81,13 +78,11 @@ class Builder:
         rounds: Sequence[Rounds],
         assembly: Assembly,
         position: int,
-        count: int | None = None,
     ) -> None:
         self.reading = reading
         self.rounds = rounds
         self.assembly = assembly
         self.position = position
-        self._count = count
         self._span: PhaseSpan | None = None
         self._read: list[Rounds] = []  # of the span, by source
 
@@ -96,7 +91,7 @@ class Builder:
         # find the span at this position, and how many of its batches to build at once
         position = self.position
         assembly = self.assembly
-        count = self._count or self.reading.span_at(position).global_batch // self.reading.lanes
+        count = self.reading.span_at(position).global_batch // self.reading.lanes
         span = self._enter(self.reading.span_at(position, count))
         lanes = np.arange(*self.rounds[0].source.lanes)
         size = len(lanes) * count
@@ -223,7 +218,6 @@ class Batches:
         self._assembly = assembly
         self._threads = threads
         self._prefetch = prefetch
-        self._count: int | None = None
         self._rounds: list[Rounds] = []
         self._build: Callable[[], list[list[Batch]]] | None = None
         self._ahead: BackgroundBuilder[list[list[Batch]]] | None = None
@@ -235,26 +229,21 @@ class Batches:
         """Seconds that `take` has waited for the building thread."""
         return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
 
-    def take(self, position: int, count: int | None) -> list[Batch]:
-        """Return the global batch at `position`; `count`: lane rows, None: by phase.
+    def take(self, position: int) -> list[Batch]:
+        """Return the global batch at `position`.
 
         Unless `stop` was called since, `position` must be where the last batch ended.
         """
-        if count != self._count:
-            self.stop(keep_rounds=True)
-            self._count = count
         batches = next(self._built, None)
         if batches is None:
             self._built = iter((self._build or self._start(position))())
             batches = next(self._built)
         return batches
 
-    def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
+    def stop(self, *, wait: bool = True) -> None:
         """Drop the batches that were built ahead, and the loaded rows.
 
-        Args:
-            keep_rounds: keep the loaded rows if the building thread ends in time.
-            wait: wait for the building thread, less than a second.
+        With `wait`, wait for the building thread, less than a second.
         """
         self._built = iter(())
         self._build = None
@@ -264,19 +253,15 @@ class Batches:
             ahead.stop()
             self._waited += ahead.wait_seconds
 
-        if not (keep_rounds and (ahead is None or ahead.join())):
-            for rounds in self._rounds:
-                rounds.close()
-            self._rounds = []
-            if wait and ahead is not None:
-                ahead.join()
+        for rounds in self._rounds:
+            rounds.close()
+        self._rounds = []
+        if wait and ahead is not None:
+            ahead.join()
 
     def _start(self, position: int) -> Callable[[], list[list[Batch]]]:
-        if not self._rounds:
-            self._rounds = [
-                Rounds(source, self._threads, self._prefetch) for source in self._sources
-            ]
-        self._build = Builder(self._reading, self._rounds, self._assembly, position, self._count)
+        self._rounds = [Rounds(source, self._threads, self._prefetch) for source in self._sources]
+        self._build = Builder(self._reading, self._rounds, self._assembly, position)
         if self._threads.count:
             self._ahead = BackgroundBuilder(self._build, _BUILT_AHEAD)
             self._build = self._ahead.get

@@ -228,20 +228,16 @@ class Stream:
                 reading, self.sources, self._assembly, self._loaders, self._prefetch
             )
 
-    def next_step(self, global_batch: int | None = None) -> list[Batch]:
-        """Return the rank's micro-batches of the next global batch.
-
-        Args:
-            global_batch: samples of this step over all ranks; None: the phase's size.
+    def next_step(self) -> list[Batch]:
+        """Return the rank's micro-batches of the next global batch, of the phase's size.
 
         Raises:
             DamagedBlock: a block of this batch is damaged; the next call reads it again.
             StreamError: the stream is closed, or this is a forked process.
         """
         self._check_open()
-        count = None if global_batch is None else self._lane_rows(global_batch)
         try:
-            batches = self._batches.take(self._position, count)
+            batches = self._batches.take(self._position)
             self._position = batches[-1].samples // self.lanes
         except BaseException:
             self._batches.stop()  # the next call builds this batch again
@@ -277,13 +273,13 @@ class Stream:
         finally:
             rounds.clear()
 
-    def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
+    def explain(self, samples: int) -> NDArray[np.int64]:
         """Return (source, stored block, row) of each row of a batch, [global batch, 3].
 
         No block is read.
         """
         position = self._lane_row(samples)
-        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
+        count = self._lane_rows(self.timeline.at(position).global_batch)
         return self.reading.origins(position, count)
 
     def stats(self) -> dict[str, float]:

@@ -107,11 +107,10 @@ class BackgroundBuilder(Generic[Result]):
         self._room.put(None)
         self._ready.put(StreamError("the stream was closed while a batch was waited for"))
 
-    def join(self) -> bool:
-        """Wait less than a second for the thread, and return whether it has ended."""
+    def join(self) -> None:
+        """Wait less than a second for the end of the thread."""
         if self._thread.ident is not None:
             self._thread.join(_CLOSING_S)
-        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A stream, and what is done with it: a global batch to ask for, or where to go on."""
+    """A stream, and what is done with it: a step, or where to go on."""
 
     lanes: int
     world: int
@@ -149,9 +149,7 @@ def cases(draw):
             Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number])
         )
 
-    action = st.tuples(
-        st.sampled_from(["step", "step", "ask", "turn", "anywhere"]), st.integers(0, 400)
-    )
+    action = st.tuples(st.sampled_from(["step", "step", "turn", "anywhere"]), st.integers(0, 400))
     return Case(
         lanes,
         draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0])),
@@ -190,24 +188,21 @@ class Play:
             for stream in self.streams:
                 stream.set_position(self.samples)
 
-        asked = lanes * (1 + number % 5) if action == "ask" else None
         part = self.case.part(self.samples)
-        size = asked or part.batch or self.case.batch
-        if part.until is not None and self.samples + size > part.until:
-            self.refuse(asked)
-            asked = size = lanes
+        size = part.batch or self.case.batch
+        if part.until is None or self.samples + size <= part.until:
+            self.take(size)
+        else:
+            self.refuse()
 
-        self.take(asked, size)
-
-    def take(self, asked, size):
+    def take(self, size):
         lanes = self.case.lanes
         expected = self.slow.batch(self.samples // lanes, size // lanes)
 
-        assert self.streams[0].explain(self.samples, asked).tolist() == expected
+        assert self.streams[0].explain(self.samples).tolist() == expected
 
-        if asked is None:
-            self.check_tools(expected)
-        found = [stream.next_step(asked) for stream in self.streams]
+        self.check_tools(expected)
+        found = [stream.next_step() for stream in self.streams]
 
         assert together(found) == expected
 
@@ -234,13 +229,13 @@ class Play:
         before = int(self.streams[0].sources[source].shards.index.rows[:block].sum())
         return int(ids_of(before + row + 1, 1)[0])
 
-    def refuse(self, asked):
+    def refuse(self):
         """A batch that would hold rows of two phases."""
         for stream in self.streams:
             with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
-                stream.next_step(asked)
+                stream.next_step()
             with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
-                stream.explain(self.samples, asked)
+                stream.explain(self.samples)
 
     def check_tools(self, expected):
         """The tools' view of the batch, and of the position of some of its rows."""
