@@ -85,12 +85,12 @@ def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]
     return mix(mix(uids.astype(np.uint64, copy=False)) ^ bases[variants])
 
 
-def random_bits(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
+def random_bits(keys: UInt64, stream: int, count: int) -> UInt64:
     """Return `count` entries of a stream, 64 random bits each, shape [len(keys), count].
 
     Entry j is mix(key + G * (2**32 * stream + j + 1)).
     """
-    first = (stream << 32) + start + 1
+    first = (stream << 32) + 1
     steps = np.arange(first, first + count, dtype=np.uint64) * np.uint64(_GOLDEN)
     return mix(keys[:, None] + steps[None, :])
 

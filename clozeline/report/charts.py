@@ -5,7 +5,7 @@ readers. A picture is 340 units wide and scales with its box, so that it is legi
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -94,7 +94,9 @@ def lines(
     entries = " ".join(legend) if len(legend) > 1 else ""
     caption = f"<figcaption><b>{escape(title)}</b> {entries}</figcaption>"
     alternative = escape(f"{title}: {'; '.join(described)}")
-    return f"<figure>{caption}{picture([f'<title>{alternative}</title>', *shapes])}</figure>"
+    # (0, 0) is at the top left
+    head = f'<svg role=img viewBox="0 0 {_SIZE[0]} {_SIZE[1]}"><title>{alternative}</title>'
+    return f"<figure>{caption}{head}{''.join(shapes)}</svg></figure>"
 
 
 def _legend_entry(name: str, color: str, mark: str = "line") -> str:
@@ -150,11 +152,6 @@ def ticks(low: float, high: float) -> list[float]:
 def shade(number: int) -> str:
     """Return the color of a series; after eight, colors repeat."""
     return f"var(--c{number % SHADES})"
-
-
-def picture(shapes: Iterable[str], width: float = _SIZE[0], height: float = _SIZE[1]) -> str:
-    """Return the SVG of shapes, the first of which is the `title`; (0, 0) is at the top left."""
-    return f'<svg role=img viewBox="0 0 {width:g} {height:g}">{"".join(shapes)}</svg>'
 
 
 def text(

@@ -99,7 +99,7 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
     return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
 
 
-def fragment(title: str, parts: Iterable[str], style: str = "") -> str:
+def fragment(title: str, parts: Iterable[str]) -> str:
     """Return parts to embed in another page, such as the output of a notebook cell.
 
     All rules are nested in the class of the outermost element, so that they affect nothing outside.
@@ -109,7 +109,7 @@ def fragment(title: str, parts: Iterable[str], style: str = "") -> str:
         "system-ui,sans-serif;"
     )
     dark = f"@media (prefers-color-scheme:dark){{{_DARK}}}"
-    rules = f".clozeline{{{base_style}{dark}{_PARTS_STYLE}{style}}}"
+    rules = f".clozeline{{{base_style}{dark}{_PARTS_STYLE}}}"
     heading = f"<h3>{escape(title)}</h3>" if title else ""
     return f"<div class=clozeline><style>{rules}</style>{heading}{''.join(parts)}</div>"
 

@@ -74,12 +74,8 @@ def unmask_with(
     mask_id: int,
     decoding: Decoding,
     banned: Collection[int] = (),
-    numbers: Sequence[int] | None = None,
 ) -> list[list[Filling]]:
-    """Fill rows as `unmask` does, with any function that predicts tokens.
-
-    `numbers` is the index of each row for its random draws; None: 0, 1, 2 ...
-    """
+    """Fill rows as `unmask` does, with any function that predicts tokens."""
     if decoding.mode != "unmask":
         raise ConfigurationError(f"filling masks needs mode=unmask, got mode={decoding.mode}")
     never = sorted({mask_id, *banned})
@@ -95,13 +91,12 @@ def unmask_with(
             predict, [fillings[number] for number in open_rows], mask_id, never
         )
         for number, (masks, scores) in zip(open_rows, predicted, strict=True):
-            draws = number if numbers is None else numbers[number]
-            tokens = _choose_tokens(scores, masks, decoding, draws)
+            tokens = _choose_tokens(scores, masks, decoding, number)
             gains = scores.gather(1, tokens[:, None])[:, 0]
             # order of the masks, of which the first ones are filled now
             if decoding.order == "random":
                 ranks = torch.tensor(
-                    [uniform(decoding.seed, draws, _ORDER + position) for position in masks]
+                    [uniform(decoding.seed, number, _ORDER + position) for position in masks]
                 )
             else:
                 ranks = -gains

@@ -105,11 +105,7 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
 
 
 def choose_weighted(
-    keys: UInt64,
-    ids: Ragged,
-    mean_times: NDArray[np.float64],
-    counts: Int64,
-    stream: int = POSITIONS,
+    keys: UInt64, ids: Ragged, mean_times: NDArray[np.float64], counts: Int64
 ) -> Ragged:
     """Choose `counts[i]` candidates of each row without replacement, by weight; ascending (uint16).
 
@@ -121,17 +117,17 @@ def choose_weighted(
     Example: the mean times 1 and 3 mean the weights 1 and 1/3, so the first candidate arrives first
     with probability 3/4.
     """
-    return _take_smallest(counts, _iter_times(keys, stream, ids, mean_times))
+    return _take_smallest(counts, _iter_times(keys, ids, mean_times))
 
 
 def _iter_times(
-    keys: UInt64, stream: int, ids: Ragged, mean_times: NDArray[np.float64]
+    keys: UInt64, ids: Ragged, mean_times: NDArray[np.float64]
 ) -> Iterator[tuple[Any, UInt64]]:
     """Yield batches like `_iter_bits`, with bits of exponential times instead of uniform bits."""
     sizes = ids.lengths
     offsets = ids.offsets
 
-    for rows, bits in _iter_bits(keys, stream, sizes):
+    for rows, bits in _iter_bits(keys, POSITIONS, sizes):
         # times [rows, widest]: exponential times scaled by the candidates' means
         index = np.arange(bits.shape[1])
         outside = index >= sizes[rows][:, None]

@@ -218,14 +218,14 @@ def set_determinism(deterministic: bool) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
+def keep_freed_memory() -> bool:
     """Keep freed blocks of up to 2 GiB in the process; return whether the C library does so.
 
     By default glibc returns large blocks to the system: above 128 kB to 32 MB, depending on earlier
     blocks. Each of their pages then costs a fault in every step: up to a third of the CPU time. The
     peak of the memory changes by a few percent.
     """
-    if any(name in environment for name in _MALLOC_VARIABLES):
+    if any(name in os.environ for name in _MALLOC_VARIABLES):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # macOS and musl have none
     return mallopt is not None and bool(

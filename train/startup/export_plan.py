@@ -42,7 +42,6 @@ POOLS: Final = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", 
 """Our pools → modes of `Pooling` of sentence-transformers."""
 POOLER: Final = "pooler"
 _OF_RUN: Final = "run"
-POOLINGS: Final = (_OF_RUN, *POOLS, POOLER)
 SIMILARITY: Final = "similarity"
 
 
@@ -57,7 +56,7 @@ class ExportRequest:
     body_alone: bool = False
     """export no heads, and of an encoder-decoder only the encoder"""
     pooling: str | None = None
-    """one of `POOLINGS`: also write the modules of sentence-transformers"""
+    """`run`, `pooler` or one of `POOLS`: also write the modules of sentence-transformers"""
     max_shard_size: int = 50 * 10**9
     """bytes of the largest file of weights"""
     quantization: Quantization | None = None

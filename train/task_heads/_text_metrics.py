@@ -15,13 +15,12 @@ from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
+from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.train.task_heads._task_head import mean
 
 _CORPUS_METRICS: Final = ("bleu", "chrf")
 """Metrics over the corpus, by sacrebleu."""
 _SPLITTER: Final = Regex(Regex.Options())
-_TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
-"""sacrebleu's tokenizers by language; `ja-mecab` would need MeCab"""
 _SHARE: Final = 0.25
 """Share of letters without spaces above which a text is split into characters; names in other
 letters are longer."""
@@ -74,8 +73,10 @@ def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
     if len(unspaced) <= _SHARE * len(letters):
         return "13a"
     names = [unicodedata.name(character, "") for character in set(unspaced)]
-    chinese = all(name.startswith("CJK") for name in names)
-    return _TOKENIZERS.get(base_language(language), "zh" if chinese else "char")
+    is_han = all(name.startswith("CJK") for name in names)
+    base = base_language(language)
+    # `ja-mecab` would need MeCab
+    return "zh" if base == "zh" or (is_han and base not in UNSPACED_LANGUAGES) else "char"
 
 
 def text_metrics(

@@ -53,10 +53,7 @@ class Export:
 
 
 def model_without_weights(
-    config: ModelConfig,
-    vocab_size: int,
-    token_ids: Mapping[str, Any],
-    model_type: str | None = None,
+    config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]
 ) -> Checkpoint:
     """Return a model whose tensors have only names and shapes, with its adapter merged.
 
@@ -68,7 +65,7 @@ def model_without_weights(
         config = replace(config, adapter=None)
     shapes = parameter_shapes(config, vocab_size)
     tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-    return Checkpoint(config, vocab_size, tensors, token_ids, model_type, ())
+    return Checkpoint(config, vocab_size, tensors, token_ids, None, ())
 
 
 def export_checkpoint(

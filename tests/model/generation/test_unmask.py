@@ -120,7 +120,7 @@ def test_a_wide_beam_finds_the_best_of_all_fillings():
     assert len(kept) == 2
 
 
-def test_a_row_does_not_depend_on_the_others():
+def test_a_row_does_not_depend_on_those_behind_it():
     decoding = Decoding(mode="unmask", temperature=1.3, steps=2, seed=7)
     rows = [
         [MASK] * LENGTH,
@@ -131,7 +131,7 @@ def test_a_row_does_not_depend_on_the_others():
     together = unmask_with(predict, rows, MASK, decoding)
 
     assert together == [
-        unmask_with(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)
+        unmask_with(predict, rows[: n + 1], MASK, decoding)[n] for n in range(len(rows))
     ]
     assert together[3][0].filled == []
 

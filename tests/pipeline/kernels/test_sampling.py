@@ -19,13 +19,13 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import ORDERS, SLOTS, random_bits
+from clozeline.seeding import ORDERS, POSITIONS, random_bits
 
 KEYS = random_bits(np.array([7], np.uint64), 0, 4000)[0]
 
 
 def word(key, stream, index):
-    return int(random_bits(np.array([key]), stream, 1, index)[0, 0])
+    return int(random_bits(np.array([key]), stream, index + 1)[0, index])
 
 
 def numbered(key, stream, size, start=0):
@@ -64,10 +64,12 @@ def test_choose_weighted_equals_a_plain_sort_of_times(equal):
         (np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates)
     )
     counts = candidates * 7 // 20
-    chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts, SLOTS)
+    chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts)
 
     for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
-        uniform = [((word(KEYS[row], SLOTS, index) >> 16) + 0.5) / 2**48 for index in range(size)]
+        uniform = [
+            ((word(KEYS[row], POSITIONS, index) >> 16) + 0.5) / 2**48 for index in range(size)
+        ]
         times = [-log(u) * mean for u, mean in zip(uniform, means[ids[row]].tolist(), strict=True)]
         assert chosen[row].tolist() == sorted(sorted(range(size), key=times.__getitem__)[:number])
 

@@ -33,22 +33,21 @@ class SourceMixture:
 
     Args:
         weights: relative share of each source, all above 0.
-        period: length of the pattern; one source alone needs 1.
 
     Raises:
         ConfigurationError: a weight is not a finite number above 0, or too small for one row in a
             period.
 
-    Example: weights (2, 1) over a period of 3 give counts [2, 1] and the table [0, 1, 0].
+    Example: weights (3, 1) give the table [0, 0, 1, 0, 0, 0, 1, 0 ...].
     """
 
-    def __init__(self, weights: Sequence[float], period: int = PERIOD) -> None:
+    def __init__(self, weights: Sequence[float]) -> None:
         if not weights or min(weights) <= 0 or not isfinite(sum(weights)):
             raise ConfigurationError(
                 f"weights: expected finite numbers above 0, got {list(weights)}"
             )
 
-        self.period = 1 if len(weights) == 1 else period
+        self.period = 1 if len(weights) == 1 else PERIOD
         self.counts = np.array(largest_remainders(weights, self.period), np.int64)
 
         if not self.counts.all():
@@ -151,9 +150,9 @@ class Phase(Generic[SourceT]):
     global_batch: int | None = None
     """rows of a step; None: as many as in other steps of the stream"""
 
-    def mixture(self, period: int = PERIOD) -> SourceMixture:
+    def mixture(self) -> SourceMixture:
         """Return the mixture of the phase; weights (1, 1) and (2, 2) give the same mixture."""
-        return SourceMixture(self.weights or (1.0,) * len(self.sources), period)
+        return SourceMixture(self.weights or (1.0,) * len(self.sources))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +219,6 @@ class Timeline:
         phases: Sequence[Phase[SourceKey]],
         lanes: int,
         global_batch: int,
-        period: int = PERIOD,
         read: int = 0,
     ) -> None:
         self.lanes = lanes
@@ -234,7 +232,7 @@ class Timeline:
             of_phase = counters.of(phase.sources)
             base = np.stack([counter.rows for counter in of_phase])
             span = PhaseSpan(
-                start, stop, phase.sources, phase.mixture(period), sizes[number], base, of_phase
+                start, stop, phase.sources, phase.mixture(), sizes[number], base, of_phase
             )
             self.spans.append(span)
             if stop is not None:
