@@ -170,9 +170,8 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
         text = text.replace("\u2029", "\n\n")
-        size = len(text)
-        text = _TERMINAL.sub("", text)
-        changes["control_characters"] = size - len(text) + len(_CONTROL.findall(text))
+        text = _count_lost(changes, "control_characters", text, _TERMINAL.sub("", text))
+        changes["control_characters"] += len(_CONTROL.findall(text))
         text = _CONTROL.sub("", text.translate(_LEGACY))
         text = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
         text, changes["invisible_characters"] = _INVISIBLE.subn(
@@ -182,8 +181,7 @@ def _normalize_characters(text: str, changes: Changes) -> str:
     text = _compose(text, changes)
     if "\u200b" in text:
         spaced = _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text)
-        changes["invisible_characters"] += len(text) - len(spaced)
-        text = _compose(spaced, changes)
+        text = _compose(_count_lost(changes, "invisible_characters", text, spaced), changes)
 
     return text
 
@@ -204,47 +202,36 @@ def normalize_field(form: NormalForm, text: str) -> str:
 
 def _normalize_prose(text: str, changes: Changes) -> str:
     text = _normalize_characters(text, changes)
-    size = len(text)
-
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` takes quadratic time in a long run of blanks
-        text = "\n".join([line.rstrip() for line in text.split("\n")])
-        changes["blanks_at_line_ends"] = size - len(text)
-        size = len(text)
-
+        stripped = "\n".join([line.rstrip() for line in text.split("\n")])
+        text = _count_lost(changes, "blanks_at_line_ends", text, stripped)
     if "\n\n\n" in text:
-        text = _BLANK_LINES.sub("\n\n", text)
-        changes["blank_lines"] = size - len(text)
-        size = len(text)
-
-    text = text.strip()
-    changes["blanks_around_text"] = size - len(text)
-    return text
+        text = _count_lost(changes, "blank_lines", text, _BLANK_LINES.sub("\n\n", text))
+    return _count_lost(changes, "blanks_around_text", text, text.strip())
 
 
 def _normalize_code(text: str, changes: Changes) -> str:
     text = _replace_surrogates(text, changes)
-    if text.startswith("\ufeff"):
-        text = text[1:]
-        changes["byte_order_mark"] = 1
-
-    if "\0" in text:
-        changes["control_characters"] = text.count("\0")
-        text = text.replace("\0", "")
+    text = _count_lost(changes, "byte_order_mark", text, text.removeprefix("\ufeff"))
+    text = _count_lost(changes, "control_characters", text, text.replace("\0", ""))
     # a patch for a file with Windows line ends has both kinds, and applies only with both
     if 0 < text.count("\r\n") == text.count("\n") == text.count("\r"):
-        changes["line_ends"] = text.count("\r")
-        text = text.replace("\r\n", "\n")
-
+        text = _count_lost(changes, "line_ends", text, text.replace("\r\n", "\n"))
     return text
 
 
 def _normalize_sequence(text: str, changes: Changes) -> str:
     text, changes["control_characters"] = _CONTROL.subn("", _replace_surrogates(text, changes))
-    visible = "".join(text.split())
-    changes["white_space"] = len(text) - len(visible)
+    visible = _count_lost(changes, "white_space", text, "".join(text.split()))
     changes["lower_case"] = sum(map(visible.count, ascii_lowercase))
     return visible.translate(_CAPITALS)
+
+
+def _count_lost(changes: Changes, name: str, before: str, after: str) -> str:
+    """Return a text after a change, which is counted by the characters that it lacks."""
+    changes[name] += len(before) - len(after)
+    return after
 
 
 def _replace_surrogates(text: str, changes: Changes) -> str:
@@ -255,8 +242,7 @@ def _replace_surrogates(text: str, changes: Changes) -> str:
 
 def _compose(text: str, changes: Changes) -> str:
     """Return the text in NFC, with at most 30 marks in a row."""
-    cut = cut_marks(text)
-    changes["combining_marks"] += len(text) - len(cut)
+    cut = _count_lost(changes, "combining_marks", text, cut_marks(text))
     composed = unicodedata.normalize("NFC", cut)
 
     if composed is not cut and composed != cut:
