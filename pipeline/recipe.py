@@ -74,6 +74,8 @@ class InputEntry:
     """language code of the other sides of pairs; default: `und`"""
     split: ChapterSplit | None = None
     """split books into chapters, each a document: `{pattern: "^CHAPTER ", min_words: 50}`"""
+    role: Literal["compare"] | None = None
+    """`compare`: `dedup` removes what equals or resembles these documents, and writes none"""
     store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class InputEntry:
         return {
             key: value
             for key, value in values.items()
-            if value is not None or key not in ("block", "split", "store")
+            if value is not None or key not in ("block", "split", "role", "store")
         }
 
 

@@ -29,6 +29,7 @@ from clozeline.pipeline.dedup.near import (
 )
 from clozeline.pipeline.dedup.parts import (
     CLUSTER,
+    COMPARED_PRIORITY,
     COPY,
     DROP,
     DedupCounts,
@@ -155,7 +156,12 @@ class NearMembers(Pass[DedupCounts]):
         return self.parts.names[unit]
 
     def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION, "ranges": self.parts.ranges}
+        is_compared = unit in self.parts.compared
+        return {
+            "version": NEAR_VERSION,
+            "ranges": self.parts.ranges,
+            "is_compared": is_compared,
+        }
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         return {
@@ -176,6 +182,8 @@ class NearMembers(Pass[DedupCounts]):
         documents = documents[is_chosen]
         columns |= {name: documents[name] for name, _ in document_schema(self.config)}
         columns["part"] = np.full(len(documents), unit, np.uint32)
+        if unit in parts.compared:
+            columns["priority"] = np.full(len(documents), COMPARED_PRIORITY)
         members = pack_rows(_member_schema(self.config), columns)
 
         # sorting 16-bit numbers is fast
@@ -219,7 +227,7 @@ class NearResolve(RangePass):
             rows = rows[np.argsort(rows[key], kind="stable")]
             bounds = find_hash_bounds(rows[key], parts.ranges)
             write_rows(output, parts.shuffle(name), self.unit_name(unit), rows, bounds)
-        return {"near": {"clusters": len(clusters) - len(dropped), "dropped": len(dropped)}}
+        return {"near": {"clusters": len(clusters) - len(dropped)}}
 
     def _choose(self, members: NDArray[Any], uids: Uids) -> tuple[Int64, NDArray[np.float32]]:
         keys = members["keys"].reshape(-1)

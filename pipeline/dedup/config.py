@@ -1,12 +1,11 @@
 """Options of `dedup`: the types of duplicates."""
 
 from dataclasses import field
-from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import Common
 
 Within: TypeAlias = Literal["all", "source"]
@@ -89,17 +88,7 @@ class DedupConfig:
     """lines that many of the remaining documents share"""
     spans: SpansConfig | None = None
     """spans of sentences that occur again in the remaining text"""
-    against: Annotated[Path | list[Path] | None, HOME_EXPANDED] = None
-    """another finished output, or several: documents that equal or resemble one of their documents
-    are removed from this run, never from another output; `exact` and `near` compare with them"""
-
-    @property
-    def others(self) -> list[Path]:
-        """Other outputs."""
-        return self.against if isinstance(self.against, list) else [*filter(None, [self.against])]
 
     def __post_init__(self) -> None:
-        if self.others and self.exact is None and self.near is None:
-            raise ValueError("against: set exact or near, which compare with it; both are null")
         if not any((self.exact, self.near, self.lines, self.spans)):
             raise ValueError("all types are null: remove the key `dedup` from the recipe instead")

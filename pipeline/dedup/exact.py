@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 import xxhash
-from numpy.typing import NDArray
 
 from clozeline.arrays import Bool
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.config import Key
 from clozeline.pipeline.dedup.parts import (
+    COMPARED_PRIORITY,
     COPY,
     DROP,
     DedupCounts,
@@ -29,14 +29,12 @@ from clozeline.pipeline.dedup.parts import (
     find_group_starts,
     find_hash_bounds,
     find_number_bounds,
-    locate_made,
     pack_rows,
     read_numbered_rows,
     uid_column,
     write_clusters,
     write_rows,
 )
-from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output
 from clozeline.pipeline.ingest.documents.files import read_batches
@@ -124,38 +122,25 @@ class ExactHashes(Pass[DedupCounts]):
     def unit_name(self, unit: int) -> str:
         return self.parts.names[unit]
 
-    @property
-    def _hash_options(self) -> Mapping[str, Any]:
-        return {"version": EXACT_VERSION + MATCH_VERSION, "key": self.key}
-
     def options(self, unit: int) -> Mapping[str, Any]:
-        is_kept = unit >= self.parts.local_parts
-        return {**self._hash_options, "ranges": self.parts.ranges, "is_kept": is_kept}
+        version = EXACT_VERSION + MATCH_VERSION
+        return {"version": version, "key": self.key, "ranges": self.parts.ranges}
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         return {"documents": self.parts.digest(unit, known)}
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        made = self._read_made(unit)
         hashes = [uid_column([])]
         uids = [uid_column([])]
         priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
-        reused = 0
 
         for batch in read_batches(self.parts.find_documents(unit), _COLUMNS):
-            index, is_made = locate_made(made, batch)
-            if is_made.any():
-                hashes.append(made["hash"][index[is_made]])
-                uids.append(made["uid"][index[is_made]])
-                priority.append(self.parts.priorities(unit, batch)[is_made])
-                reused += int(is_made.sum())
-                batch = batch.filter(pa.array(~is_made))
             digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
-            priority.append(self.parts.priorities(unit, batch)[present])
+            priority.append(np.asarray(batch.column("n_chars"), np.int64)[present])
 
         # rows sorted by hash, so that each range is a slice
         columns = {
@@ -168,20 +153,7 @@ class ExactHashes(Pass[DedupCounts]):
         bounds = find_hash_bounds(rows["hash"], self.parts.ranges)
         shuffle = self.parts.shuffle("exact-hashes")
         write_rows(output, shuffle, self.unit_name(unit), rows, bounds)
-        if unit >= self.parts.local_parts:
-            return {"other": {"hashed": len(rows), "reused_hashes": reused}}
-        return {"hashed": len(rows), "without_key": without_key}
-
-    def _read_made(self, part: int) -> NDArray[Any]:
-        """Return the rows that the other run of a part has kept, sorted by uid."""
-        dtype = np.dtype(list(_HASH_ROW))
-        other = self.parts.find_other(part)
-        if other is None or not other[0].has_made(other[1], self.name, self._hash_options):
-            return np.empty(0, dtype)
-        file = self.parts.shuffle("exact-hashes").file(other[0].documents.names[other[1]])
-        with PieceFile(other[0].dedup, file) as pieces:
-            rows = np.frombuffer(b"".join(map(pieces.piece, range(len(pieces)))), dtype)
-        return rows[np.argsort(rows["uid"])]
+        return {"without_key": without_key}
 
 
 @dataclass
@@ -201,7 +173,7 @@ class ExactSurvivors(RangePass):
         return {
             "version": EXACT_VERSION,
             "before_near": self.before_near,
-            "local_parts": self.parts.local_parts,
+            "compared": sorted(self.parts.compared),
         }
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
@@ -212,10 +184,11 @@ class ExactSurvivors(RangePass):
             self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _HASH_ROW
         )
         uids = np.ascontiguousarray(rows["uid"])
-        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["priority"], uids)
-        is_local = part < self.parts.local_parts
-        # a uid may be in both outputs, but not twice in this one
-        ordered = np.flatnonzero(is_local)
+        is_compared = self.parts.are_compared(part)
+        priority = np.where(is_compared, COMPARED_PRIORITY, rows["priority"])
+        kept = choose_kept(np.ascontiguousarray(rows["hash"]), priority, uids)
+        # a uid may be in an input that is compared, too, but not twice in this corpus
+        ordered = np.flatnonzero(~is_compared)
         ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
         repeated = (uids[ordered][1:] == uids[ordered][:-1]) & (
             kept[ordered][1:] == kept[ordered][:-1]
@@ -243,10 +216,10 @@ class ExactSurvivors(RangePass):
             bounds = find_hash_bounds(copies["uid"], self.parts.ranges)
             write_rows(output, self.parts.shuffle("exact-kept"), name, copies, bounds)
 
-        stays = (kept == np.arange(len(kept))) | ~is_local
-        own = dropped[is_local[dropped]]
+        stays = (kept == np.arange(len(kept))) | is_compared
+        own = dropped[~is_compared[dropped]]
         found = build_clusters(kept, uids, np.ones(len(kept), np.float32), own, stays)
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
             write_clusters(path, found)
         clusters = len(np.unique(kept[own]))
-        return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": len(own)}}
+        return {"exact": {"clusters": clusters}}

@@ -24,7 +24,6 @@ from clozeline.pipeline.dedup.parts import (
     Parts,
     Schema,
     find_hash_bounds,
-    locate_made,
     pack_rows,
     uid_column,
     write_rows,
@@ -174,17 +173,13 @@ class NearSignatures(Pass[DedupCounts]):
     def unit_name(self, unit: int) -> str:
         return self.parts.names[unit]
 
-    @property
-    def _signature_options(self) -> Mapping[str, Any]:
+    def options(self, unit: int) -> Mapping[str, Any]:
         config = self.config
         return {
             "version": NEAR_VERSION + MATCH_VERSION,
             "minhash": [config.ngram, config.bands, config.rows],
+            "ranges": self.parts.ranges,
         }
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        is_kept = unit >= self.parts.local_parts
-        return {**self._signature_options, "ranges": self.parts.ranges, "is_kept": is_kept}
 
     def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
         documents = {"documents": self.parts.digest(unit, known)}
@@ -196,10 +191,8 @@ class NearSignatures(Pass[DedupCounts]):
         config = self.config
         dtype = np.dtype(list(document_schema(config)))
         minhash = MinHash(config.ngram, config.bands, config.rows)
-        made, made_keys = self._read_made(unit)
         keys = [np.empty((0, config.bands), np.uint64)]
         documents = [np.empty(0, dtype)]
-        reused = 0
         dropped = (
             self.parts.read_drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
         )
@@ -210,41 +203,15 @@ class NearSignatures(Pass[DedupCounts]):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
             batch = batch.filter(pa.array(kept))
             rows = np.empty(len(batch), dtype)
-            of_rows = np.empty((len(batch), config.bands), np.uint64)
             rows["uid"] = uid_column(batch.column("uid").to_pylist())
-            rows["priority"] = self.parts.priorities(unit, batch)
-
-            index, is_made = locate_made(made, batch)
-            rows["sketch"][is_made] = made["sketch"][index[is_made]]
-            of_rows[is_made] = made_keys[index[is_made]]
-            signatures = _sign(minhash, batch.filter(pa.array(~is_made)))
-            rows["sketch"][~is_made] = signatures.astype(np.uint16)
-            of_rows[~is_made] = minhash.band_keys(signatures)
+            rows["priority"] = np.asarray(batch.column("n_chars"))
+            signatures = _sign(minhash, batch)
+            rows["sketch"] = signatures.astype(np.uint16)
             documents.append(rows)
-            keys.append(of_rows)
-            reused += int(is_made.sum())
+            keys.append(minhash.band_keys(signatures))
 
-        found = np.concatenate(documents)
-        write_signatures(output, self.parts, unit, found, np.concatenate(keys))
-        if unit >= self.parts.local_parts:
-            return {"other": {"signatures": len(found), "reused_signatures": reused}}
-        return {"signatures": len(found)}
-
-    def _read_made(self, part: int) -> tuple[NDArray[Any], UInt64]:
-        """Return documents, sorted by uid, and keys that the other run of a part has kept."""
-        config = self.config
-        other = self.parts.find_other(part)
-        if other is None or not other[0].has_made(other[1], self.name, self._signature_options):
-            empty = np.empty(0, np.dtype(list(document_schema(config))))
-            return empty, np.empty((0, config.bands), np.uint64)
-
-        folder = other[0].dedup
-        name = other[0].documents.names[other[1]]
-        documents = read_sketches(folder, name, config)
-        file = self.parts.shuffle("near-keys").file(name)
-        keys = read_band_keys(folder, file, np.ones(len(documents), bool), config.bands)
-        order = np.argsort(documents["uid"])
-        return documents[order], keys[order]
+        write_signatures(output, self.parts, unit, np.concatenate(documents), np.concatenate(keys))
+        return {}
 
 
 def _sign(minhash: MinHash, batch: pa.RecordBatch) -> UInt64:

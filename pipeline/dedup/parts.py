@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
-from clozeline.pipeline.dedup.against import OtherOutput
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts, RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
@@ -112,18 +111,6 @@ def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
     return index, keys[index] == queries
 
 
-def locate_made(made: NDArray[Any], batch: pa.RecordBatch) -> tuple[Int64, Bool]:
-    """Return for each document its index in earlier rows of its part, and whether it is there.
-
-    The rows are sorted by uid; their priority is the length of the text that was read. A text that
-    was edited since is shorter.
-    """
-    index, is_made = locate_keys(made["uid"], uid_column(batch.column("uid").to_pylist()))
-    lengths = np.asarray(batch.column("n_chars"))
-    is_made[is_made] = made["priority"][index[is_made]] == lengths[is_made]
-    return index, is_made
-
-
 def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
     """Return for each row which row of its group is kept, shape [n].
 
@@ -143,9 +130,8 @@ def smallest_uids(groups: NDArray[Any], uids: Uids) -> Int64:
     return choose_kept(groups, np.zeros(len(groups), dtype=np.int64), uids)
 
 
-OTHER_PRIORITY: Final = 1 << 62
-"""Priority of a document of the other output. A document of this run has a lower priority, the
-length of its text."""
+COMPARED_PRIORITY: Final = 1 << 62
+"""Priority of a document that is only compared. Others have a lower one, the length of the text."""
 _MOST_RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
@@ -165,7 +151,7 @@ CLUSTER_SCHEMA: Final = row_schema(
 cluster, `similarity` the estimated Jaccard similarity to the kept document. Every cluster has two
 or more members."""
 
-_Side = Literal["parts", "local", "ranges", "one"]
+_Side = Literal["parts", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     # rows of documents, to ranges of their hash
     "exact-hashes": ("parts", "ranges", "exact-hashes"),
@@ -188,15 +174,14 @@ SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     # near copies, to the parts that name them
     "near-drops": ("ranges", "parts", "near-clusters"),
     # hashes of lines, to their ranges
-    "lines-hashes": ("local", "ranges", "lines-hashes"),
+    "lines-hashes": ("parts", "ranges", "lines-hashes"),
     # lines to remove, to their parts
-    "lines-drops": ("ranges", "local", "lines-drops"),
+    "lines-drops": ("ranges", "parts", "lines-drops"),
     # the same for spans of sentences
-    "spans-hashes": ("local", "ranges", "spans-hashes"),
-    "spans-drops": ("ranges", "local", "spans-drops"),
+    "spans-hashes": ("parts", "ranges", "spans-hashes"),
+    "spans-drops": ("ranges", "parts", "spans-drops"),
 }
-"""Sources, destinations and writing pass of each shuffle of rows; `local` excludes parts of another
-output."""
+"""Sources, destinations and writing pass of each shuffle of rows."""
 
 
 class DuplicateCounts(TypedDict, total=False):
@@ -204,30 +189,20 @@ class DuplicateCounts(TypedDict, total=False):
 
     candidates: int  # band keys that two or more documents share, counted per document
     members: int  # documents that share a band key with another document
-    compared: int  # documents with a key of exact dedup
-    clusters: int
-    dropped: int
+    clusters: int  # with a document that is dropped
 
 
 class PieceCounts(TypedDict, total=False):
     """Counts of repeated pieces of texts."""
 
-    documents: int  # documents that earlier types of duplicates keep
-    pairs: int  # documents among them with a translation, which are skipped
-    hashed: int  # pieces
-    compared: int  # the same, counted where they are compared
+    pairs: int  # documents with a translation, which are skipped
     repeated: int  # pieces that repeat
-    dropped: int  # repeated pieces that are removed
-    applied: int  # the same, counted where documents are written
 
 
 class DedupCounts(RewriteCounts, total=False):
     """Counts of a unit of `dedup`."""
 
-    hashed: int  # documents with a key for exact dedup
-    without_key: int  # documents without a key, such as a URL
-    signatures: int  # documents with a signature
-    other: dict[str, int]  # documents of another output that were hashed, or have a signature
+    without_key: int  # documents without a key for exact dedup, such as a URL
     exact: DuplicateCounts
     near: DuplicateCounts
     pieces: dict[str, PieceCounts]  # by type: lines, spans
@@ -242,54 +217,29 @@ class Parts:
     documents: DocumentParts  # of the previous stage
     folder: Path  # of dedup
     ranges: int  # number of hash ranges
-    others: tuple[OtherOutput, ...] = ()
-    """their parts follow those of this run, for exact and near dedup"""
-
-    @property
-    def local_parts(self) -> int:
-        """Number of parts of this run."""
-        return len(self.documents)
+    compared: frozenset[int] = frozenset()
+    """numbers of the parts whose documents are compared by exact and near dedup, never written"""
 
     @property
     def units(self) -> int:
-        """Number of parts, including those of other outputs."""
-        return len(self.names)
+        """Number of parts."""
+        return len(self.documents)
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the parts, in files and records."""
-        return (
-            *self.documents.names,
-            *(name for each in self.others for name in each.part_names()),
-        )
-
-    def find_other(self, part: int) -> tuple[OtherOutput, int] | None:
-        """Return the other output of a part, and its number there; None for a part of this run."""
-        part -= self.local_parts
-        for other in self.others if part >= 0 else ():
-            if part < len(other.documents):
-                return other, part
-            part -= len(other.documents)
-        return None
-
-    def _locate(self, part: int) -> tuple[DocumentParts, int]:
-        other = self.find_other(part)
-        return (self.documents, part) if other is None else (other[0].documents, other[1])
+        return self.documents.names
 
     def find_documents(self, part: int) -> RecordedFile:
-        documents, number = self._locate(part)
-        return documents.file(number)
+        return self.documents.file(part)
 
     def digest(self, part: int, known: KnownRecords) -> str:
         """Return the digest of the documents of a part."""
-        documents, number = self._locate(part)
-        return documents.digest(number, known)
+        return self.documents.digest(part, known)
 
-    def priorities(self, part: int, batch: pa.RecordBatch) -> Int64:
-        """Return the priority of each document of a part, shape [n]; the highest copy is kept."""
-        if part >= self.local_parts:
-            return np.full(len(batch), OTHER_PRIORITY, np.int64)
-        return np.asarray(batch.column("n_chars"), dtype=np.int64)
+    def are_compared(self, part: NDArray[np.uint32]) -> Bool:
+        """Return whether documents of these parts are only compared, shape [n]."""
+        return np.isin(part, sorted(self.compared))
 
     def shuffle(self, name: str) -> Shuffle:
         """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
@@ -306,7 +256,6 @@ class Parts:
         """Names of the units on each side of a shuffle."""
         return {
             "parts": self.names,
-            "local": self.documents.names,
             "ranges": tuple(name_range(number, self.ranges) for number in range(self.ranges)),
             "one": ("000000",),
         }

@@ -21,7 +21,6 @@ from clozeline.pipeline.dedup.parts import (
     PIECE_DROP,
     DedupCounts,
     Parts,
-    PieceCounts,
     RangePass,
     find_group_starts,
     find_hash_bounds,
@@ -182,7 +181,7 @@ class PieceHashes(Pass[DedupCounts]):
         self.pieces = pieces
         self.earlier = earlier
         self.name = f"{pieces.NAME}-hashes"
-        self.units = earlier.parts.local_parts
+        self.units = earlier.parts.units
 
     def unit_name(self, unit: int) -> str:
         return self.parts.names[unit]
@@ -226,13 +225,7 @@ class PieceHashes(Pass[DedupCounts]):
         packed = pack_rows(_PIECE_ROW, columns)[order]
         bounds = find_hash_bounds(columns["hash"][order], parts.ranges)
         write_rows(output, parts.shuffle(f"{name}-hashes"), self.unit_name(unit), packed, bounds)
-        amounts: PieceCounts = {
-            "documents": len(uids) + pairs,
-            "pairs": pairs,
-            "hashed": len(packed),
-        }
-
-        return {"pieces": {name: amounts}}
+        return {"pieces": {name: {"pairs": pairs}}}
 
 
 class PieceDrops(RangePass):
@@ -281,18 +274,12 @@ class PieceDrops(RangePass):
         # runs of units [first, last) of the documents, by part
         order = np.lexsort((removed["first"], removed["row"], part))
         removed = removed[order]
-        bounds = find_number_bounds(part[order], parts.local_parts)
+        bounds = find_number_bounds(part[order], parts.units)
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
         shuffle = parts.shuffle(f"{name}-drops")
         write_rows(output, shuffle, self.unit_name(unit), pack_rows(PIECE_DROP, columns), bounds)
-        amounts: PieceCounts = {
-            "compared": len(rows),
-            "repeated": int(repeated.sum()),
-            "dropped": len(removed),
-        }
-
-        return {"pieces": {name: amounts}}
+        return {"pieces": {name: {"repeated": int(repeated.sum())}}}
 
 
 @dataclass(frozen=True)
@@ -328,7 +315,8 @@ class RemovalTypes:
 
         found = {name.replace("-", " "): digest for name, digest in drops.items()}
         changed = {name: digest for name, digest in found.items() if digest != NOTHING}
-        return {"documents": self.parts.digest(part, known), **changed}
+        role = {"role": "compare"} if part in self.parts.compared else {}
+        return {"documents": self.parts.digest(part, known), **role, **changed}
 
     def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
         """Return the types that are removed before these pieces are compared."""
@@ -357,8 +345,13 @@ class PartRemoval:
         # runs of units by type of pieces and row of the document
         self._runs = {pieces.NAME: self._read_runs(pieces.NAME) for pieces in self.removals.pieces}
 
-    def decide(self, row: int, document: Document) -> Document | Rejection:
-        """Return a document without removed pieces, or its rejection, by its row in the part."""
+    def decide(self, row: int, document: Document) -> Document | Rejection | None:
+        """Return a document without removed pieces, or its rejection, by its row in the part.
+
+        None for a document that is only compared.
+        """
+        if self.part in self.removals.parts.compared:
+            return None
         if (kept := self._exact.get(document.uid)) is not None:
             # the copy that exact dedup kept may itself have been dropped for a near-duplicate
             return self._reject(document, "exact_duplicate", self._near.get(kept, kept).hex())
@@ -407,14 +400,6 @@ class PartRemoval:
             runs.setdefault(row, []).append((first, last))
         return runs
 
-    def count_pieces(self) -> dict[str, PieceCounts]:
-        """Return the number of pieces to remove, by type; a type without any is left out."""
-        return {
-            name: {"applied": sum(map(len, by_row.values()))}
-            for name, by_row in self._runs.items()
-            if by_row
-        }
-
 
 @dataclass
 class RemoveDuplicates(Pass[DedupCounts]):
@@ -441,6 +426,6 @@ class RemoveDuplicates(Pass[DedupCounts]):
             self.removals.parts.find_documents(unit),
             removal.decide,
         )
-        counts: DedupCounts = {**removal.counts, "pieces": removal.count_pieces()}
+        counts: DedupCounts = {**removal.counts}
         add_counts(counts, rewritten)
         return counts

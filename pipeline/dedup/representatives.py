@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.dedup.components import Components
 from clozeline.pipeline.dedup.parts import (
-    OTHER_PRIORITY,
+    COMPARED_PRIORITY,
     Uids,
     choose_kept,
     find_group_starts,
@@ -64,9 +64,9 @@ def choose_representatives(
         representatives = active[choose_kept(components.roots(), priority[active], uids[active])]
 
         # members close enough to their representative are decided; the others stay pending, and a
-        # document of another output until it is a representative itself
+        # compared document until it is a representative itself
         similarities = estimate_similarities(sketches, active, representatives)
-        waits = (priority[active] == OTHER_PRIORITY) & (representatives != active)
+        waits = (priority[active] == COMPARED_PRIORITY) & (representatives != active)
         close = ~waits & (similarities >= verify)
         kept[active[close]] = representatives[close]
         similarity[active[close]] = similarities[close]

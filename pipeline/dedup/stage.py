@@ -6,11 +6,9 @@ tasks or the parts.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from clozeline.errors import ConfigurationError, plural
-from clozeline.pipeline.dedup.against import OtherOutput
+from clozeline.errors import plural
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
@@ -25,12 +23,10 @@ from clozeline.pipeline.dedup.repeats import (
     SpanPieces,
     TextPieces,
 )
-from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.text.normal_form import NormalForm
-
-_DUPLICATES: Final = (("rejected", "exact_duplicate"), ("rejected", "near_duplicate"))
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
@@ -40,79 +36,21 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     cpu_seconds_per_mb: ClassVar[float] = 0.16
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
-    equations: ClassVar[tuple[Equation, ...]] = (
-        *REWRITE_EQUATIONS,
-        # the drops of each type equal the documents rejected for it
-        Equation(
-            [("exact", "dropped")],
-            [("rejected", "exact_duplicate")],
-            counted=("exact", "dropped"),
-            of_stage=True,
-        ),
-        Equation(
-            [("near", "dropped")],
-            [("rejected", "near_duplicate")],
-            counted=("near", "dropped"),
-            of_stage=True,
-        ),
-        # exact duplicates: each document has a key or none, and all keys are compared
-        Equation(["documents_in"], ["hashed", "without_key"], counted="without_key", of_stage=True),
-        Equation(
-            ["hashed", ("other", "hashed")],
-            [("exact", "compared")],
-            counted="without_key",
-            of_stage=True,
-        ),
-        # near duplicates: each document that exact dedup keeps has a signature
-        Equation(
-            ["documents_in"],
-            [("exact", "dropped"), "signatures"],
-            counted="signatures",
-            of_stage=True,
-        ),
-        # repeated pieces of the remaining documents: first lines, then spans
-        Equation(
-            ["documents_in"],
-            [("pieces", "lines", "documents"), *_DUPLICATES],
-            counted=("pieces", "lines", "documents"),
-            of_stage=True,
-        ),
-        Equation(
-            ["documents_in"],
-            [("pieces", "spans", "documents"), *_DUPLICATES, ("rejected", "repeated_lines")],
-            counted=("pieces", "spans", "documents"),
-            of_stage=True,
-        ),
-        Equation(["hashed"], ["compared"], within=("pieces", EACH), of_stage=True),
-        Equation(["dropped"], ["applied"], within=("pieces", EACH), of_stage=True),
-    )
-
-    @cached_property
-    def _others(self) -> tuple[OtherOutput, ...]:
-        return tuple(map(OtherOutput.open, self.config.others))
+    equations: ClassVar[tuple[Equation, ...]] = REWRITE_EQUATIONS
 
     def validate(self) -> Iterator[str]:
-        """Yield the faults of other outputs."""
-        try:
-            outputs = [other.output.resolve() for other in self._others]
-        except ConfigurationError as error:
-            yield str(error)
-            return
-
-        for path, output in zip(self.config.others, outputs, strict=True):
-            if output == self.folder.parent.resolve():
-                yield (
-                    f"dedup.against: {path}: this is the output of this recipe; name another output"
-                )
-            if outputs.count(output) > 1:
-                yield f"dedup.against: {path} is named twice: name each output once"
-
-    @property
-    def _parts(self) -> Parts:
-        return Parts(self.documents, self.folder, count_ranges(self.plan.shards), self._others)
+        """Yield that no type compares documents, if an input asks for it."""
+        if self.config.exact is None and self.config.near is None:
+            for entry in self.recipe.input:
+                if entry.role:
+                    yield (
+                        f"input {entry.path!r}: `role: compare` needs dedup.exact or dedup.near, "
+                        "which compare documents; both are null"
+                    )
 
     def passes(self) -> Iterator[Pass[DedupCounts]]:
-        parts = self._parts
+        ranges = count_ranges(self.plan.shards)
+        parts = Parts(self.documents, self.folder, ranges, self.plan.compared)
         exact = self.config.exact
         near = self.config.near
 
@@ -144,7 +82,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             yield PieceDrops(parts, each)
             yield from parts.bundles(f"{each.NAME}-drops")
 
-        yield RemoveDuplicates(parts.local_parts, removals)
+        yield RemoveDuplicates(parts.units, removals)
 
     def _stored_forms(self) -> Mapping[str, NormalForm]:
         """Return the stored form that `clean` gave the texts, by source group."""
@@ -161,9 +99,14 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         )
         edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
         row = StageRow.of(counts, REWRITE_EQUATIONS, before, after + edited)
-        cut = {name: size for name, size in row.cut.items() if name != "edited"}
+        cut = dict(row.cut)
+        cut.pop("edited", None)
+        characters = counts["characters_in"] - cut.pop("for_comparison", 0)
         cut |= {f"repeated {name}": size for name, size in counts.get("edits", {}).items()}
-        return replace(row, cut=cut)
+        if compared := counts.get("for_comparison"):
+            note = f"{plural(compared, 'document')} only compared, and not written"
+            row = replace(row, notes=(*row.notes, note))
+        return replace(row, cut=cut, characters=characters)
 
     def ruling_key(self, reason: str) -> str:
         return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(

@@ -35,8 +35,8 @@ from clozeline.seeding import hash64
 
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
-# Keys of an input that say where the files are, not how to read them.
-_LOCATION_KEYS: Final = ("path", "block", "options", "source", "store")
+# Keys of an input that say where the files are and what they are for, not how to read them.
+_LOCATION_KEYS: Final = ("path", "block", "options", "source", "role", "store")
 # Value of free bytes that marks a unit as full: it takes no further file, not even an empty one.
 _FULL_UNIT: Final = -1
 _MOST_SUGGESTIONS: Final = 100
@@ -94,7 +94,7 @@ class Plan:
     shards: int
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, `is_splittable`, `state` (size, time) and `identity` of each
-    input; another identity means another content"""
+    input, and its `role` if it has one; another identity means another content"""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -119,6 +119,12 @@ class Plan:
         """Names of the units, and of the files that stages write for them."""
         sizes = {each["source"]: each["bytes"] for each in self.inputs}
         return tuple(_name_unit(unit[0], sizes[unit[0].source]) for unit in self.units)
+
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """Units of inputs with `role: compare`, whose documents no stage writes behind `dedup`."""
+        sources = {each["source"] for each in self.inputs if each.get("role") == "compare"}
+        return frozenset(each.unit for each in self.ranges if each.source in sources)
 
     def as_json(self) -> dict[str, object]:
         """Return the content of `clean/plan.json`.
@@ -169,13 +175,21 @@ def _make_plan(
                 "is_splittable": is_splittable,
                 "identity": identities[file.source],
             }
-        inputs.append({**entry, "state": _describe_state(file)})
+        planned = {name: value for name, value in entry.items() if name != "role"}
+        role = {} if file.entry.role is None else {"role": file.entry.role}
+        inputs.append({**planned, **role, "state": _describe_state(file)})
 
     if recipe.has(PLAN_STAGE):  # the files of a task have other readers
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
         _check_types([file for file, entry in new if _has_unknown_type(file, entry)])
 
     _check_options(recipe, files, inputs)
+    compared = next((entry for entry in recipe.input if entry.role), None)
+    if compared is not None and not recipe.has("dedup"):
+        raise ConfigurationError(
+            f"input {compared.path!r}: `role: compare` is read by the stage dedup alone: add "
+            "`dedup: {}` to the recipe, or remove this input"
+        )
 
     # Powers of two change seldom while a corpus grows, and then each shard is split in two. Units
     # and shards of a large corpus are larger, so that there are about MOST_UNITS of them.
@@ -261,22 +275,22 @@ def _cut_into_units(
 ) -> Iterator[PlannedRange]:
     """Yield the ranges of the files.
 
-    Consecutive small files of a source share a unit of at most `unit_bytes`. A hash of its name and
-    its size decide whether a file is the last of its unit, so that other files change only the
-    units next to them (content-defined chunking; Muthitacharoen et al. 2001).
+    Consecutive small files of a source and role share a unit of at most `unit_bytes`. A hash of its
+    name and its size decide whether a file is the last of its unit, so that other files change only
+    the units next to them (content-defined chunking; Muthitacharoen et al. 2001).
     """
     small = sum(file.bytes <= unit_bytes for file in files)
     share = 1 / _power_of_two(-(-small // _SEPARATE_FILES))
     unit = -1
     free_bytes = _FULL_UNIT
-    group = ""
+    group: tuple[str, str | None] = ("", None)
 
     for file, planned in zip(files, inputs, strict=True):
         count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
-        if file.entry.source != group:
+        if (file.entry.source, file.entry.role) != group:
             free_bytes = _FULL_UNIT
-            group = file.entry.source
+            group = (file.entry.source, file.entry.role)
 
         for start, end in pairwise(bounds):
             # start a unit for each part of a cut file, and when the unit of small files is full

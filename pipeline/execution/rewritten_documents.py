@@ -47,16 +47,16 @@ class DocumentParts:
         return known.digest(self.folder, "main", self.names[part], DOCUMENTS_FOLDER)
 
 
-Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
+Decision: TypeAlias = Callable[[int, Document], Document | Rejection | None]
 """Function of a document and its row in the part; it returns the document, edited or not, or its
-rejection."""
+rejection; None for a document that was only compared with others."""
 
 
 REWRITE_EQUATIONS: Final = (
-    Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
+    Equation(["documents_in"], ["documents_out", "rejected", "for_comparison"], unit="document"),
     Equation(["characters_in"], ["characters_out", "cut"], unit="character"),
 )
-"""Every document is kept or rejected, and every character is kept or cut."""
+"""Every document is kept, rejected or only compared, and every character is kept or cut."""
 
 
 class RewriteCounts(Counts, total=False):
@@ -64,6 +64,8 @@ class RewriteCounts(Counts, total=False):
 
     rejected: dict[str, int]
     """dropped documents, by reason"""
+    for_comparison: int
+    """documents of inputs with `role: compare`"""
     characters_in: int
     cut: dict[str, int]
     """characters of dropped documents, by reason, and characters cut out of others, as `edited`"""
@@ -89,7 +91,11 @@ def rewrite_part(
         for row, document in enumerate(read_documents(source)):
             decision = decide(row, document)
             add_counts(counts, {"documents_in": 1, "characters_in": document.characters})
-            if isinstance(decision, Rejection):
+            if decision is None:
+                add_counts(
+                    counts, {"for_comparison": 1, "cut": {"for_comparison": document.characters}}
+                )
+            elif isinstance(decision, Rejection):
                 reason = decision.reason
                 rejections.append(decision)
                 add_counts(counts, {"rejected": {reason: 1}, "cut": {reason: document.characters}})

@@ -133,8 +133,9 @@ def _check_clusters(folder, report, before):
         tables = [pa.ipc.open_file(file).read_all() for file in _arrow_files(clusters)]
         found = sum(len(table["cluster"].unique()) for table in tables)
         dropped = sum(table["kept"].to_pylist().count(False) for table in tables)
-        counts = report["counts"][clusters.name]
-        yield clusters.name, (counts["clusters"], counts["dropped"]), (found, dropped)
+        counts = report["counts"]
+        rejected = counts["rejected"].get(f"{clusters.name}_duplicate", 0)
+        yield clusters.name, (counts[clusters.name]["clusters"], rejected), (found, dropped)
 
 
 def _check_tokens(folder, report, before):

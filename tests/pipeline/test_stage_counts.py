@@ -31,7 +31,7 @@ ALONE = {
         bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
         malformed_listed.fields malformed_listed.no_text notes.stop_words_unavailable text_lacks.no""",
     "dedup": """edited edits.lines edits.spans exact.clusters near.candidates near.clusters near.members
-        pieces.pairs pieces.repeated""",
+        pieces.pairs pieces.repeated without_key""",
     "decontaminate": """entries.full entries.short entries.too_frequent suites.contaminated
         suites.documents suites.overlap_words suites.too_short suites.unreadable suites.words""",
     "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",

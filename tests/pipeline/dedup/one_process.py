@@ -7,6 +7,7 @@ import numpy as np
 from clozeline.pipeline.dedup.near import KEY_ROW, read_sketches
 from clozeline.pipeline.dedup.parts import (
     CLUSTER,
+    COMPARED_PRIORITY,
     COPY,
     find_hash_bounds,
     pack_rows,
@@ -31,11 +32,12 @@ def cluster_in_one_process(parts, options, after_exact, target):
     starts = np.cumsum([0, *map(len, documents)])
     joined = np.concatenate(documents)
     uids = np.ascontiguousarray(joined["uid"])
+    is_compared = parts.are_compared(np.repeat(range(parts.units), np.diff(starts)))
     kept, similarity = choose_representatives(
         np.ascontiguousarray(rows["key"]),
         starts[part[order]] + rows["row"],
         uids,
-        np.ascontiguousarray(joined["priority"]),
+        np.where(is_compared, COMPARED_PRIORITY, joined["priority"]),
         joined["sketch"],
         options.verify,
     )

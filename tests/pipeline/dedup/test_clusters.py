@@ -9,13 +9,11 @@ import pyarrow as pa
 import pytest
 
 from clozeline.pipeline.dedup import representatives
-from clozeline.pipeline.dedup.against import OtherOutput
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.near import document_schema, write_signatures
 from clozeline.pipeline.dedup.parts import (
     COPY,
-    OTHER_PRIORITY,
     Parts,
     find_hash_bounds,
     pack_rows,
@@ -31,13 +29,10 @@ from tests.pipeline.stage_in_memory import run_passes
 
 
 def write_documents(folder, options, rng, sizes, ranges, others=0):
-    """Write drawn signatures of `sizes` documents by part; the last `others` parts win."""
+    """Write drawn signatures of `sizes` documents by part; the last `others` are only compared."""
     names = [f"part{number}" for number in range(len(sizes))]
-    own, theirs = (
-        DocumentParts(folder, tuple(some))
-        for some in (names[: len(names) - others], names[len(names) - others :])
-    )
-    parts = Parts(own, folder, ranges, (OtherOutput(theirs),) if others else ())
+    compared = frozenset(range(len(names) - others, len(names)))
+    parts = Parts(DocumentParts(folder, tuple(names)), folder, ranges, compared)
     bounds = np.cumsum([0, *sizes])
     count = int(bounds[-1])
     first_other = bounds[len(sizes) - others]
@@ -45,9 +40,8 @@ def write_documents(folder, options, rng, sizes, ranges, others=0):
     uids[:1] = b"\x80"  # zero bytes at its end
     keys = mix(rng.integers(1, rng.integers(2, 2 * count + 3), (count, options.bands), np.uint64))
     columns = {"uid": uids, "priority": rng.integers(0, 3, count)}
-    columns["priority"][first_other:] = OTHER_PRIORITY
     columns["sketch"] = rng.integers(0, 2, (count, options.bands * options.rows), np.uint16)
-    for row in range(first_other, min(count, 2 * first_other), 2):  # documents of both outputs
+    for row in range(first_other, min(count, 2 * first_other), 2):  # documents of both roles
         for column in (uids, keys, columns["sketch"]):
             column[row] = column[row - first_other]
 
@@ -81,7 +75,7 @@ def check_one_process(parts, options, after_exact):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, seed):
-    """Also if files are bundled, components are split in few rounds, and other outputs win."""
+    """Also if files are bundled, components are split in few rounds, and compared documents win."""
     rng = np.random.default_rng(seed)
     options = NearConfig(bands=3, rows=2, verify=rng.choice([0, 0.5, 0.75, 1.0]))
     sizes = rng.integers(0, 15, rng.integers(2, 6)).tolist()
