@@ -15,6 +15,7 @@ from clozeline.pipeline.clean.languages import (
     UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
+    count_letters,
 )
 
 _SYLLABLES: Final = "\u0900"
@@ -70,6 +71,8 @@ _OTHER_WORDS: Final = {
     languages: re.compile(rf"(?:[^\W_{script}][\W_]*)+") for languages, script in _SCRIPTS.items()
 }
 """Letters of other scripts, with the marks and blanks behind them."""
+_CODE: Final = re.compile(r"(?<![!-~])[!-~]*[/\\_=@$<>{}|][!-~]*")
+"""Paths, tags and names of programs, whose letters say nothing about the script of the prose."""
 _NO_LANGUAGE: Final = "zxx"
 """The model's answer for texts without a language, such as code."""
 
@@ -79,13 +82,14 @@ class Py3langid(LanguageIdentifier):
 
     The model reads the letters of this script alone. The score is the probability among all
     languages of the model, so that a text in an unwanted language is not forced into a wanted one.
-    A text is undecided if no script has half of it, or if the answer is not written in its script.
-    A long text is judged by eight pieces from its start to its end, without URLs and digits.
+    Letters of paths and code do not count for the script. A text is undecided if no script has
+    half of it, or if the answer is not written in its script. A long text is judged by eight
+    pieces from its start to its end, without URLs and digits.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
 
-    VERSION = 4
+    VERSION = 5
 
     Options = LanguageOptions
 
@@ -97,6 +101,8 @@ class Py3langid(LanguageIdentifier):
 
     def rank(self, text: str, letters: Counter[str]) -> tuple[str, float, float]:
         languages = _find_script(letters)
+        if languages == _LATIN and 10 * letters["a"] < 9 * letters.total():
+            languages = _find_script(count_letters(_CODE.sub(" ", text)))
         if languages is None:
             return UNDECIDED, 0.0, 0.0
         if " " not in languages:

@@ -199,6 +199,17 @@ def test_neighbors_of_one_script_are_told_apart(language, text):
     assert IDENTIFIER.identify(text)[0] == language
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("zh", "在 {} 中添加下列行，然后启动。"), ("ru", "Добавьте эти строки в {}, затем")],
+)
+def test_letters_of_paths_and_code_are_no_prose(language, text):
+    """A handbook names files in letters that are more than its own."""
+    line = text.format("/usr/share/doc/package/examples/configuration.d/sources.list")
+    assert IDENTIFIER.identify("\n".join([line] * 4))[0] == language
+    assert IDENTIFIER.identify(f"{ARTICLE['en']} {line}")[0] == "en"
+
+
 @pytest.mark.parametrize("first", ["en", "ru", "zh"])
 def test_a_long_text_is_judged_by_all_of_its_parts(first):
     """2,000 characters of one language, and 33,000 of another: the second one, whatever the first
