@@ -100,7 +100,7 @@ TOLD = (
 
 
 def test_own_texts_may_be_long_and_repeat_headings_and_formulas(tmp_path):
-    """A manual, a saying and a book are kept; a menu, which is little else, is not."""
+    """A manual, a saying, a book and a table are kept; a menu, which is little else, is not."""
     draw = random.Random(1)
     vocabulary = [f"{draw.choice('bdfgklmn')}{draw.choice('aeiou')}{n}the" for n in range(5000)]
     *parts, book = (
@@ -109,7 +109,8 @@ def test_own_texts_may_be_long_and_repeat_headings_and_formulas(tmp_path):
     )
     manual = "".join(f"{part}\n\nSyntax\n\nExample\n\n" for part in parts).strip()
     menu = "\n\n".join(f"Choose Format, Page, Borders, Shadow {n}" for n in range(20))
-    kept = [manual, TOLD, book]
+    table = " ".join(f"{draw.choice(vocabulary)} of the {n}" for n in range(60))
+    kept = [manual, TOLD, book, table]
     source = write_rows(tmp_path / "own.jsonl", [*kept, menu])
     words = [f"input={source}", "kind=pages"]
     assert set(made(tmp_path / "mine", *words, stages="clean")) == set(kept)

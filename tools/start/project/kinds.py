@@ -55,8 +55,10 @@ _REPETITION: Final = f"""\
        duplicate_ngrams: {{{{5: 0.45, 6: 0.45, 7: 0.45, 8: 0.45, 9: 0.45, 10: 0.45}}}}}}}}"""
 _FILTERS_OF_PAGES: Final = f"""\
   filters:
-    # Published: 50 to 100,000 words{{stop_words}}. A book may have more.
-    - {{{{name: gopher_quality, words: [10, 10000000]{{no_stop_words}}{{no_blanks}}}}}}
+    # Published: 50 to 100,000 words, 80 % of them with a letter{{stop_words}}. A book may have
+    # more words, and a manual more tables.
+    - {{{{name: gopher_quality, words: [10, 10000000],
+       tokens_with_letter: 0.7{{no_stop_words}}{{no_blanks}}}}}}
 {_REPETITION}
     # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their
     # end. Give gopher_repetition no thresholds then."""
