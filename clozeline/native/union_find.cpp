@@ -42,14 +42,13 @@ void flatten(Node* parents, i64 nodes) {
 
 }  // namespace
 
-CLOZELINE_API void clozeline_join32(u32* parents, const u64* left, const u64* right, i64 edges) {
-  join(parents, left, right, edges);
+// `bytes` of a parent are 4 or 8.
+CLOZELINE_API void clozeline_join(void* parents, i64 bytes, const u64* left, const u64* right, i64 edges) {
+  if (bytes == 4) join(static_cast<u32*>(parents), left, right, edges);
+  if (bytes == 8) join(static_cast<u64*>(parents), left, right, edges);
 }
 
-CLOZELINE_API void clozeline_join64(u64* parents, const u64* left, const u64* right, i64 edges) {
-  join(parents, left, right, edges);
+CLOZELINE_API void clozeline_flatten(void* parents, i64 bytes, i64 nodes) {
+  if (bytes == 4) flatten(static_cast<u32*>(parents), nodes);
+  if (bytes == 8) flatten(static_cast<u64*>(parents), nodes);
 }
-
-CLOZELINE_API void clozeline_flatten32(u32* parents, i64 nodes) { flatten(parents, nodes); }
-
-CLOZELINE_API void clozeline_flatten64(u64* parents, i64 nodes) { flatten(parents, nodes); }

@@ -10,15 +10,9 @@ from clozeline.arrays import UInt64
 from clozeline.native.library import Function, array_of, is_available
 
 _U64: Final = array_of(np.uint64)
-_PARENTS: Final = {32: array_of(np.uint32), 64: _U64}
-_join: Final = {
-    bits: Function(f"clozeline_join{bits}", parents, _U64, _U64, c_int64)
-    for bits, parents in _PARENTS.items()
-}
-_flatten: Final = {
-    bits: Function(f"clozeline_flatten{bits}", parents, c_int64)
-    for bits, parents in _PARENTS.items()
-}
+_PARENTS: Final = (array_of(None), c_int64)
+_join: Final = Function("clozeline_join", *_PARENTS, _U64, _U64, c_int64)
+_flatten: Final = Function("clozeline_flatten", *_PARENTS, c_int64)
 
 
 def join(parents: NDArray[Any], left: UInt64, right: UInt64) -> bool:
@@ -37,9 +31,8 @@ def join(parents: NDArray[Any], left: UInt64, right: UInt64) -> bool:
             )
     if not is_available():
         return False
-    _join[8 * parents.itemsize](
-        parents, np.ascontiguousarray(left), np.ascontiguousarray(right), len(left)
-    )
+    both = map(np.ascontiguousarray, (left, right))
+    _join(parents, parents.itemsize, *both, len(left))
     return True
 
 
@@ -47,5 +40,5 @@ def flatten(parents: NDArray[Any]) -> bool:
     """Make the smallest node of its component the parent of each node."""
     if not is_available():
         return False
-    _flatten[8 * parents.itemsize](parents, len(parents))
+    _flatten(parents, parents.itemsize, len(parents))
     return True

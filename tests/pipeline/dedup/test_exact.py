@@ -79,66 +79,26 @@ def test_a_document_with_an_empty_key_has_none():
     assert hash_contents(batch, "text")[1].all()
 
 
-def test_the_smallest_uid_of_equal_texts_stays_and_rejections_name_it(run_dedup):
+def test_clusters_bear_the_smallest_uid_which_stays(run_dedup):
     copies = [document(n, "one and the same text") for n in range(5)]
-    other = document(9, "another text")
-    result = run_dedup(
-        [[copies[3], other], copies[:3], copies[4:]],
-        EXACT,
-        shards=3,
-    )
-    kept = min(copies, key=lambda copy: copy.uid)
-
-    assert {row.uid for row in result.documents()} == {kept.uid, other.uid}
-
-    rejections = result.rejections()
-
-    assert set(rejections) == {copy.uid for copy in copies} - {kept.uid}
-    assert {(row.stage, row.reason, row.detail) for row in rejections.values()} == {
-        ("dedup", "exact_duplicate", kept.uid.hex())
-    }
-    assert result.counts["documents_in"] == 6
-    assert result.counts["documents_out"] == 2
-    assert result.counts["rejected"] == {"exact_duplicate": 4}
-
+    result = run_dedup([[copies[3], document(9, "another text")], copies[:3], copies[4:]], EXACT, 3)
+    kept = min(copy.uid for copy in copies)
     clusters = result.clusters("exact")
 
-    assert {row["cluster"] for row in clusters} == {kept.uid}
+    assert {row["cluster"] for row in clusters} == {kept}
     assert {row["uid"] for row in clusters} == {copy.uid for copy in copies}
-    assert [row["uid"] for row in clusters if row["kept"]] == [kept.uid]
+    assert [row["uid"] for row in clusters if row["kept"]] == [kept]
 
 
-def test_the_longest_text_of_equal_keys_stays(run_dedup):
+@pytest.mark.parametrize(("key", "kept"), [("url", 1), ("text", 3), ("match", 2)])
+def test_the_longest_text_of_equal_keys_stays(run_dedup, key, kept):
     texts = ["A  text", "A text with more, of 12", "a TEXT with more of 12"]
-    rows = [
-        document(0, texts[0], url="http://x.org/a", date=100),
-        document(1, texts[1], url="https://X.org/a#top", date=None),
-        document(2, texts[2], url="http://x.org:80/a", date=200),
-    ]
+    urls = ["http://x.org/a", "https://X.org/a#top", "http://x.org:80/a"]
+    rows = [document(n, texts[n], url=urls[n], date=None if n == 1 else n) for n in range(3)]
+    found = run_dedup([rows], {"exact": {"key": key}, "near": None}).documents()
 
-    result = run_dedup([rows], {"exact": {"key": "url"}, "near": None})
-
-    assert [row.uid for row in result.documents()] == [rows[1].uid]
-    assert (
-        run_dedup(
-            [rows[:2]],
-            {
-                "exact": {"key": "text"},
-                "near": None,
-            },
-        ).counts["documents_out"]
-        == 2
-    )
-    assert (
-        run_dedup(
-            [rows[1:]],
-            {
-                "exact": {"key": "match"},
-                "near": None,
-            },
-        ).counts["documents_out"]
-        == 1
-    )
+    assert len(found) == kept
+    assert rows[1].uid in {row.uid for row in found}
 
 
 def test_the_same_record_twice_is_an_error(run_dedup):
