@@ -32,7 +32,6 @@ from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.block_options import StoreOptions
-from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.registries import EXECUTORS, ExecutorComponent
@@ -72,8 +71,6 @@ class InputEntry:
     """language code of all documents; default: identified for each document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
-    split: ChapterSplit | None = None
-    """split books into chapters, each a document: `{pattern: "^CHAPTER ", min_words: 50}`"""
     role: Literal["compare"] | None = None
     """`compare`: `dedup` removes what equals or resembles these documents, and writes none"""
     store: StoreOptions | None = None
@@ -93,11 +90,6 @@ class InputEntry:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
-        if self.split is not None and self.keeps_documents:
-            raise ValueError(
-                "split: `exported: true` keeps the uid of each document, which chapters would "
-                "share: remove one of the two keys"
-            )
         require_code("language", self.language)
         require_code("target_language", self.target_language)
 
@@ -112,7 +104,7 @@ class InputEntry:
         return {
             key: value
             for key, value in values.items()
-            if value is not None or key not in ("block", "split", "role", "store")
+            if value is not None or key not in ("block", "role", "store")
         }
 
 

@@ -35,7 +35,6 @@ from clozeline.pipeline.execution.unit_record import (
     Output,
     require_equal,
 )
-from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
 from clozeline.pipeline.ingest.documents.document import (
     FLAG_TRUNCATED_SOURCE,
     Document,
@@ -59,7 +58,6 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import select_options
 from clozeline.pipeline.ingest.readers import (
     NO_RECORDS,
-    Item,
     RawRecord,
     Reader,
     SkippedRecord,
@@ -180,25 +178,6 @@ class CleaningSteps:
             return None
         kept = self._apply_filters(late, identified)
         return None if kept is None else kept.replace_text(kept.text)
-
-    def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
-        """Yield the chapters of each text or page; yield other items and empty pages unchanged."""
-        for item in items:
-            text = item.text if isinstance(item, RawRecord) else ""
-            if isinstance(item, RawRecord) and item.is_markup:
-                text = self._extraction.extract(text).text
-            if not isinstance(item, RawRecord) or item.target_text is not None or not text:
-                yield item
-                continue
-
-            for offset, chapter in split.iter_chapters(text):
-                part = item._replace(text=chapter, is_markup=False)
-                # a file of one document has locator 0; the offset of the chapter says more
-                if item.locator_type in ("text", "html"):
-                    size = len(chapter.encode("utf-8", "surrogatepass"))
-                    yield part._replace(locator_type="chapter", locator=offset, length=size)
-                else:
-                    yield part._replace(locator_type=f"{item.locator_type}, chapter at {offset}")
 
     def _normalize(self, document: Document, raw: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
@@ -439,8 +418,7 @@ class CleanUnits(Pass[CleanCounts]):
             return
 
         records = tally.counts["records_in"]
-        items = reader.read(path, planned.start, planned.end)
-        for item in items if entry.split is None else steps.split(items, entry.split):
+        for item in reader.read(path, planned.start, planned.end):
             if isinstance(item, SkippedRecord):
                 tally.count(item)
                 continue

@@ -1,0 +1,43 @@
+"""Text files are split at their chapters."""
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.readers.text import ChapterSplit
+from tests.pipeline.clean.cleaning import run_clean
+
+BOOK = "A Novel\n\nCHAPTER I\nIt begins, déjà vu. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
+PARTS = ["A Novel", "CHAPTER I\nIt begins, déjà vu. CHAPTER is a word.", "CHAPTER II\nEnd."]
+
+
+@pytest.mark.parametrize(
+    ("keys", "chapters"),
+    [
+        ({"pattern": "^CHAPTER "}, 3),
+        ({"pattern": "^CHAPTER ", "min_words": 4}, 1),
+        ({"pattern": "^CHAPTER ", "min_words": 3}, 2),
+        ({"pattern": "^NOTHING "}, 1),
+        ({"pattern": "x*"}, 1),
+    ],
+)
+def test_chapters_are_the_book_and_each_offset_leads_to_its_own(keys, chapters):
+    found = list(ChapterSplit(**keys).iter_chapters(BOOK))
+    assert len(found) == chapters
+    assert "".join(text for _, text in found) == BOOK
+    assert all(BOOK.encode()[offset:].startswith(text.encode()) for offset, text in found)
+
+
+def test_chapters_of_a_file_have_uids_of_their_own(tmp_path):
+    """Whatever its encoding; a file of another type has no such key."""
+    (tmp_path / "a.txt").write_text(BOOK, encoding="utf-16")
+    split = {"pattern": "^CHAPTER "}
+    source = [{"path": str(tmp_path / "a.txt"), "split": split, "language": "en"}]
+    done = run_clean(source, tmp_path / "out", {"filters": []})
+
+    assert [document.text for document in done.documents] == PARTS
+    assert len({document.uid for document in done.documents}) == 3 == done.counts["documents_in"]
+
+    (tmp_path / "a.csv").write_text("text\nA book.\n", encoding="utf-8")
+    source[0]["path"] = str(tmp_path / "a.csv")
+    with pytest.raises(ConfigurationError, match=r"'split' .*not an option of the reader csv"):
+        run_clean(source, tmp_path / "csv", {"filters": []})
