@@ -115,9 +115,6 @@ class MemberFile:
             else self.content.stat()
         )
 
-    def is_file(self) -> bool:
-        return True
-
 
 class UnreadMember(NamedTuple):
     """A member of an archive that is not read, or the unread rest of one, with the reason."""

@@ -15,7 +15,6 @@ from clozeline.pipeline.ingest.formats.decompression import (
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 _PIECE_BYTES: Final = 1 << 20
-_FIRST_PIECE_BYTES: Final = 1 << 12  # of the search for a line end, which is near as a rule
 
 
 Line: TypeAlias = bytes | Damage
@@ -41,21 +40,14 @@ def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
     """
     if position == 0:
         return 0
-    file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
-    at = position - 1
-    last = position - 1 + most
-    size = _FIRST_PIECE_BYTES
-
+    at = position - 1  # a line starts at `position` if the byte before it is a line end
+    last = at + most
+    file.seek(at)
     while at < last:
-        piece = file.read(min(size, last - at))
-        if not piece:
+        piece = file.readline(min(_PIECE_BYTES, last - at))
+        at += len(piece)
+        if not piece or piece.endswith(b"\n"):
             return at
-        end = piece.find(b"\n")
-        if end != -1:
-            return at + end + 1
-        at = at + len(piece)
-        size = min(_PIECE_BYTES, 2 * size)
-
     return None
 
 
@@ -84,20 +76,17 @@ class ByteLines:
                 yield from self._split(recode_utf16(pieces), 0)
                 return
 
-            # a range starts and ends at starts of lines
+            # a range starts and ends at starts of lines; another range counts a long line before it
             limit = self.limits.line_bytes
-            found_start = _find_next_line(file, self.start, limit + 1)
-            found_end = _find_next_line(file, self.end, limit + 1)
-            end = self.end if found_end is None else found_end
-            start = self.start if found_start is None else found_start
-            is_cut = start < end and found_end is None
-            if found_start is None and start < end:  # in a long line, which another range counts
-                start = min(end, _find_next_line(file, start, end - start + 1) or end)
-
-            if start == end:
+            start = _find_next_line(file, self.start, max(limit, self.end - self.start) + 1)
+            following = _find_next_line(file, self.end, limit + 1)
+            end = self.end if following is None else following
+            if start is None or start >= end:
                 return
             pieces = _read_range(file, start, end)
-            yield from self._split(pieces if start else recode_utf16(pieces), start, is_cut=is_cut)
+            if start == 0:
+                pieces = recode_utf16(pieces)
+            yield from self._split(pieces, start, is_cut=following is None)
 
     def _split(
         self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False

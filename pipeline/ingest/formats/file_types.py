@@ -108,9 +108,5 @@ def reason_to_skip(path: str) -> str:
 
 def find_tool(name: str, head: bytes) -> str:
     """Return how to convert a file with this name and these first bytes; "" if unknown."""
-    return _TOOLS_BY_SUFFIX.get(suffix_of(name)) or find_tool_by_content(head)
-
-
-def find_tool_by_content(head: bytes) -> str:
-    """Return how to convert a file with these first bytes; "" if they tell nothing."""
-    return next((tool for pattern, tool in _TOOLS_BY_CONTENT if pattern.match(head)), "")
+    by_content = (tool for pattern, tool in _TOOLS_BY_CONTENT if pattern.match(head))
+    return _TOOLS_BY_SUFFIX.get(suffix_of(name)) or next(by_content, "")

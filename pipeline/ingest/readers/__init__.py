@@ -34,7 +34,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
     detect_codec,
     open_input,
 )
-from clozeline.pipeline.ingest.formats.file_types import find_tool, find_tool_by_content, suffix_of
+from clozeline.pipeline.ingest.formats.file_types import find_tool, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 from clozeline.pipeline.registries import READERS
 
@@ -170,7 +170,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
 
     by_suffix = None if named else _match_suffix(path)
     name = named or _match_content(path, head) or by_suffix or _FALLBACK_READER
-    if by_suffix == name and (tool := find_tool_by_content(head)):
+    if by_suffix == name and (tool := find_tool("", head)):
         raise ConfigurationError(
             f"{path}: the content does not match the file name: {tool}. To read the file anyway, "
             f"name its reader: input='{{path: {path}, reader: {name}}}'"

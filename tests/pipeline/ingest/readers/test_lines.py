@@ -113,6 +113,11 @@ class CountedFile:
                 owner.read_bytes += len(piece)
                 return piece
 
+            def readline(self, size):
+                piece = file.readline(size)
+                owner.read_bytes += len(piece)
+                return piece
+
         return Counting()
 
 
