@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import Final
 
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, RECORD_ID
 from clozeline.pipeline.ingest.formats.charset import decode
@@ -72,10 +72,9 @@ class WarcReader(Reader):
         size = path.stat().st_size
         if position in (0, size):
             return position
-        with open_input(path) as file:
-            if _find_codec(file, path) == "gzip":
-                member = find_member(file, "gzip", position, _START)
-                return size if member is None else member
+        if _find_codec(path) == "gzip":
+            with open_input(path) as file:
+                return find_member(file, "gzip", position, _START) or size
         # one byte earlier, because a record starts after a line end
         content = _WarcContent(path, self._limits, position - 1)
         return content.at if content.seek(1) else size
@@ -211,12 +210,13 @@ class WarcReader(Reader):
         )
 
 
-def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
+def _find_codec(path: InputFile) -> str | None:
     """Return the compression of a file by its first bytes.
 
     The name decides if they are neither compressed nor a record.
     """
-    head = file.read(_START_BYTES)
+    with open_input(path) as file:
+        head = file.read(_START_BYTES)
     return detect_codec(head) or (
         "gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None
     )
@@ -229,8 +229,7 @@ class _WarcContent:
     """
 
     def __init__(self, path: InputFile, limits: InputLimits, start: int) -> None:
-        with open_input(path) as file:
-            self._codec = _find_codec(file, path)
+        self._codec = _find_codec(path)
         self.splittable_kind = {None: "warc", "gzip": "warc-gz"}.get(self._codec)
         self._size = path.stat().st_size
         self._pieces = decompress_members(path, limits, start, self._codec)
