@@ -12,8 +12,9 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, cast
@@ -185,14 +186,14 @@ def _find_fault(name: str, *, is_file: bool) -> str:
 
 
 def _copy_content(
-    source: IO[bytes], target: Path, limits: InputLimits, compressed: int
+    open_content: Callable[[], IO[bytes]], target: Path, limits: InputLimits, compressed: int
 ) -> bytes | Path:
     """Return the content of a member, or the temporary file that holds it.
 
     Raises:
-        Damage: the content is suspiciously large.
+        Damage: the content is suspiciously large, or cannot be read.
     """
-    pieces = _read_pieces(source, limits, compressed)
+    pieces = _read_pieces(open_content, limits, compressed)
     start = b"".join(islice(pieces, _MOST_MEMORY_BYTES // _COPY_BYTES))
     if not (following := next(pieces, b"")):
         return start
@@ -204,13 +205,19 @@ def _copy_content(
     return target
 
 
-def _read_pieces(source: IO[bytes], limits: InputLimits, compressed: int) -> Iterator[bytes]:
+def _read_pieces(
+    open_content: Callable[[], IO[bytes]], limits: InputLimits, compressed: int
+) -> Iterator[bytes]:
     produced = 0
-    while piece := source.read(_COPY_BYTES):
-        produced += len(piece)
-        if is_bomb(limits, compressed, produced):
-            raise Damage("bomb")
-        yield piece
+    try:
+        with open_content() as source:
+            while piece := source.read(_COPY_BYTES):
+                produced += len(piece)
+                if is_bomb(limits, compressed, produced):
+                    raise Damage("bomb")
+                yield piece
+    except _ERRORS as error:
+        raise Damage("damaged") from error
 
 
 class _TarHeader(tarfile.TarInfo):
@@ -303,12 +310,9 @@ def _iterate_tar(
             continue
 
         try:
-            copied = _copy_content(tar.extractfile(member), content, limits, member.size)
+            copied = _copy_content(partial(tar.extractfile, member), content, limits, member.size)
         except Damage as damage:
-            yield UnreadMember(last, damage.reason)
-            return
-        except _ERRORS:
-            yield stream.end(last)
+            yield stream.end(last, damage.reason if damage.reason == "bomb" else "truncated")
             return
 
         yield last, copied
@@ -366,13 +370,10 @@ def _iterate_zip(
                 continue
 
             try:
-                with archive.open(member) as source:
-                    copied = _copy_content(source, content, limits, member.compress_size)
+                opener = partial(archive.open, member)
+                copied = _copy_content(opener, content, limits, member.compress_size)
             except Damage as damage:
                 yield UnreadMember(name, damage.reason)
-                continue
-            except _ERRORS:
-                yield UnreadMember(name, "damaged")
                 continue
 
             # many small members may be a bomb together

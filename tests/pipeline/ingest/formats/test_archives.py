@@ -2,6 +2,7 @@
 has a name."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.ingest.formats import archives
 from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, MemberFile, iterate_members
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -317,6 +319,18 @@ def test_a_large_member_is_read_from_a_file_and_none_is_left(tmp_path):
             f"row {number} with some words" for number in range(3)
         ]
         assert members_of(path, name[2:])[0]["a.jsonl"] == rows
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_full_disk_is_no_damage_of_the_archive(tmp_path, monkeypatch, kind):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = write(tmp_path, f"a.{kind}", (tar_bytes if kind == "tar" else zip_bytes)(TEXTS))
+    monkeypatch.setattr(archives, "_MOST_MEMORY_BYTES", 0)
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(OSError, match="No space left"):
+        members_of(path, kind)
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
