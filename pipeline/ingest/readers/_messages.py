@@ -95,8 +95,6 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
 
 def _join_content(content: object) -> str:
     """Return the text of a message, or of all of its parts."""
-    if isinstance(content, str):
-        return content
     parts = content if isinstance(content, list) else [content]
     return "\n".join(map(_read_part, parts))
 

@@ -96,11 +96,7 @@ class StackexchangeReader(Reader):
         if len(row) > self._limits.record_bytes:
             return SkippedRecord("malformed", "too_large", offset)
         element = _ROW.match(row)
-        start_tag = (
-            b""
-            if element is None
-            else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/"))
-        )
+        start_tag = _CONTROLS.sub(b"", element[0].rstrip(b"/>")) if element else b""
 
         try:
             fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
