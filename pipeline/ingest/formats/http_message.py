@@ -227,12 +227,12 @@ def _decompress(body: bytes, codec: str, limits: InputLimits) -> tuple[bytes, bo
     it counts if all of it decodes. Other bytes behind a stream are ignored.
     """
     file = MemberFile("", f"{codec} body", body)
-    streams: dict[int, bytes] = {}
+    streams: dict[int, bytearray] = {}
     for start, piece in decompress_members(
         file, limits, codec=codec, resume=False, most_members=_MOST_STREAMS
     ):
         if isinstance(piece, bytes):
-            streams[start] = streams.get(start, b"") + piece
+            streams.setdefault(start, bytearray()).extend(piece)
             continue
 
         is_first = streams.keys() <= {start}

@@ -102,9 +102,12 @@ def _remove_field(row: Mapping[str, object], name: str) -> dict[str, object]:
     """Return a copy of a row without a field, which may be a dotted path."""
     head, dot, rest = name.partition(".")
     inner = _as_mapping(row.get(head)) if dot and name not in row else None
+    others = dict(row)
     if inner is None:
-        return {key: value for key, value in row.items() if key != name}
-    return {**row, head: _remove_field(inner, rest)}
+        others.pop(name, None)
+    else:
+        others[head] = _remove_field(inner, rest)
+    return others
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:
@@ -272,24 +275,18 @@ def make_record(
     url = value_at(row, options.url_key)
     url = repair_surrogates(url) if isinstance(url, str) and url else None
 
-    def find(key: str | None) -> Any:
-        return None if key is None else value_at(row, key)
-
-    date = parse_date(find(options.date_key))
-    language = parse_code(find(options.language_key))
-    identity = find(options.id_key)
-
     # every other field goes to `extra`, and so do values that cannot be read
     others = _remove_field(_remove_field(row, options.text_key), options.url_key)
-    for key, value in (
-        (options.date_key, date),
-        (options.language_key, language),
-        (options.id_key, identity),
+    stated: dict[str, Any] = {}
+    for name, key, parse in (
+        ("date", options.date_key, parse_date),
+        ("language", options.language_key, parse_code),
     ):
-        if key is not None and value is not None:
+        if key is not None and (value := parse(value_at(row, key))) is not None:
+            stated[name] = value
             others = _remove_field(others, key)
-    if identity is not None:
-        others[RECORD_ID] = identity
+    if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
+        others = _remove_field(others, options.id_key) | {RECORD_ID: identity}
     return RawRecord(
         locator,
         locator_type,
@@ -297,11 +294,9 @@ def make_record(
         repaired,
         options.html,
         url,
-        date,
-        flags,
-        None,
-        limit_extra(others),
-        language,
+        flags=flags,
+        extra=limit_extra(others),
+        **stated,
     )
 
 
