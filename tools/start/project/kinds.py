@@ -138,16 +138,12 @@ class Kind:
             {code for group in _CONFUSED_LANGUAGES if language in group for code in group}
             - {language}
         )
-        codes = [language, *others]
-        said = (
-            f"\n  # Close relatives, which are taken for each other: {', '.join(codes)}."
-            if others
-            else ""
-        )
+        codes = ", ".join([language, *others])
+        said = f"\n  # Close relatives, which are taken for each other: {codes}." if others else ""
 
         return self.language.format(
             code=language,
-            codes=", ".join(codes),
+            codes=codes,
             relatives=said,
             thresholds=f", thresholds: {{{language}: {_LOW_SCORE}}}" if others else "",
         )
