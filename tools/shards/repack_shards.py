@@ -135,7 +135,12 @@ def repack(
             include={"tokens_by_language", "tokens_by_source", "skipped"}
         )
         if left_out:
-            lost = old.totals.samples - sum(info.rows for info in infos)
+            # as the stages count what they skip: `group` in tokens, `corrupt` in rows
+            lost = (
+                old.totals.tokens - sum(info.tokens for info in infos)
+                if old.kind == "samples"
+                else old.totals.samples - sum(info.rows for info in infos)
+            )
             # tokens by language would count the rows that are left out
             totals = {"skipped": {**totals["skipped"], "damaged_block": lost}}
         parents = [parent.model_dump() for parent in old.parents]

@@ -99,8 +99,8 @@ class LoadingHealth:
             if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
-                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or write "
-                    "the set without these blocks: `clozeline repack-shards SET damaged=skip`"
+                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or "
+                    "leave the blocks out: `clozeline repack-shards SET output=NEW damaged=skip`"
                 )
 
     def _describe_phase(self, span: PhaseSpan) -> dict[str, object]:

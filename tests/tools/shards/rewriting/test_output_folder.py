@@ -139,6 +139,18 @@ def test_damaged_blocks_are_left_out_on_request(shard_sets, tmp_path, capsys):
     assert validate_shards([str(new.path), f"against={samples}"]) == 0
 
 
+def test_left_out_samples_are_counted_in_tokens(shard_sets, tmp_path):
+    """As `group` counts what it drops."""
+    _, samples = example_sets(shard_sets)["masked_lm"]
+    source = open_shards(shutil.copytree(samples.parent, tmp_path / "set"))
+    tokens = int(source.read_block(0).columns["ids"].lengths.sum())
+    damage(source, 0)
+
+    assert repack_shards([str(source.path), f"output={tmp_path / 'new'}", "damaged=skip"]) == 0
+    assert validate_shards([str(tmp_path / "new")]) == 0
+    assert open_shards(tmp_path / "new").manifest.totals.skipped["damaged_block"] == tokens
+
+
 def test_blocks_that_other_files_number_are_not_left_out(shard_sets, tmp_path, capsys):
     words = [str(shard_sets / "encode"), f"output={tmp_path / 'new'}", "damaged=skip"]
 
