@@ -235,21 +235,25 @@ def stage(documents: int, objective: str) -> float:
         }
 
         recipe = validate(Recipe, plain, "benchmark")
-        for work in stage_of(recipe, "group").passes():
-            _run(work, Output(recipe.folder("group")))
-        (shards, _) = stage_of(recipe, "corrupt").passes()
-        output = Output(recipe.folder("corrupt"))
-        tokens = int(_run(shards, output)["tokens"])
-        return tokens / best_seconds(lambda: _run(shards, output), _RUNS) / 1e6
+        group = stage_of(recipe, "group")
+        for work in group.passes():
+            _run(group, work)
+        corrupt = stage_of(recipe, "corrupt")
+        shards = next(iter(corrupt.passes()))
+        tokens = int(_run(corrupt, shards)["tokens"])
+        return tokens / best_seconds(lambda: _run(corrupt, shards), _RUNS) / 1e6
 
 
-def _run(work: Any, output: Output) -> Mapping[str, Any]:
+def _run(stage: Any, work: Any) -> Mapping[str, Any]:
+    from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.execution.unit_record import UnitRecord
 
-    counts: Mapping[str, Any] = work.run(0, output)
-    unit = work.unit_name(0)
-    UnitRecord(work.name, unit, "", "", {}, "ok", counts, output.files).save(output.folder)
-    return counts
+    runner = UnitRunner(stage, work, {0: {}})
+    runner(0)
+    record = UnitRecord.read(runner.path(0))
+    if record is None or record.status != "ok":
+        raise RuntimeError(f"{runner.path(0)}: the unit failed")
+    return record.counts
 
 
 def _write_tokens(folder: Path, documents: int) -> None:

@@ -26,9 +26,10 @@ from benchmarks.harness import best_seconds, figure, parser, print_table, verdic
 from clozeline.native.library import numpy_only
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.exact import ExactHashes
-from clozeline.pipeline.dedup.near import MinHash, NearSignatures
-from clozeline.pipeline.dedup.parts import Parts
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.dedup.near import MinHash, NearSignatures, Sketch
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts, no_pieces
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
@@ -69,15 +70,21 @@ def documents(megabytes: float) -> list[Document]:
 def passes(source: Path) -> list[Callable[[str], None]]:
     """Return the passes of the stage over one part, in the order of the cases."""
 
-    def parts(folder: str) -> Parts:
-        return Parts(DocumentParts(source, ("000000",)), Path(folder), 1)
+    def run(unit: Unit[DedupCounts], folder: str) -> None:
+        inputs = UnitInputs(lambda stage: source if stage == "documents" else Path(folder))
+        unit.run(inputs, Output(Path(folder)))
+
+    parts = Parts(("000000",), 1)
+    near_config = NearConfig()
+    sketch = Sketch(near_config.ngram, near_config.bands, near_config.rows)
+    (part,) = parts.names
 
     def exact(folder: str) -> None:
-        ExactHashes(1, parts(folder), "text").run(0, Output(Path(folder)))
+        run(ExactHashes(part, "text", parts.shuffle("exact-hashes")), folder)
 
     def near(folder: str) -> None:
-        work = NearSignatures(1, parts(folder), NearConfig(), after_exact=False)
-        work.run(0, Output(Path(folder)))
+        drops = no_pieces("exact-drops")
+        run(NearSignatures(part, sketch, parts.shuffle("near-keys"), drops), folder)
 
     return [exact, near]
 

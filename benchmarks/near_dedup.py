@@ -15,11 +15,9 @@ import os
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from benchmarks.harness import parser, print_table, system_load, write_json
 
@@ -27,12 +25,11 @@ import numpy as np
 
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import NearConfig
-from clozeline.pipeline.dedup.near import MinHash, document_schema, write_signatures
+from clozeline.pipeline.dedup.near import MinHash, Sketch, write_signatures
 from clozeline.pipeline.dedup.parts import DedupCounts, Parts
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
-from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.stages import Pass, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
-    KnownRecords,
     Output,
     UnitRecord,
     read_records,
@@ -44,32 +41,26 @@ SMALLEST = "--documents 2000 --parts 2 --ranges 4"
 _GENERATED = 1 << 15  # signatures drawn at once
 
 
-@dataclass
-class DrawnSignatures(Pass[DedupCounts]):
-    """Per part: draw signatures in place of `NearSignatures`."""
+@dataclass(frozen=True)
+class DrawnSignatures(Unit[DedupCounts]):
+    """Draw signatures of a part in place of `NearSignatures`."""
 
-    units: int
+    part: int
     parts: Parts
-    config: NearConfig
+    sketch: Sketch
     documents: int
     share: float
     clusters: int
-    name: str = "near-signatures"
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        size = len(range(unit, self.documents, self.units))
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        config = self.sketch
+        size = len(range(self.part, self.documents, len(self.parts.names)))
         near = round(size * self.share)
-        width = self.config.bands * self.config.rows
-        minhash = MinHash(self.config.ngram, self.config.bands, self.config.rows)
-        rows = np.zeros(size, np.dtype(list(document_schema(self.config))))
-        keys = np.empty((size, self.config.bands), np.uint64)
-        draw = np.random.Generator(np.random.PCG64(unit))
+        width = config.bands * config.rows
+        minhash = MinHash(config.ngram, config.bands, config.rows)
+        rows = np.zeros(size, config.dtype)
+        keys = np.empty((size, config.bands), np.uint64)
+        draw = np.random.Generator(np.random.PCG64(self.part))
         rows["uid"][:near] = np.frombuffer(draw.bytes(16 * near), "S16")
         rows["priority"][:near] = draw.integers(200, 20_000, near)
         # small numbers of clusters are drawn most often
@@ -88,8 +79,9 @@ class DrawnSignatures(Pass[DedupCounts]):
             rows["sketch"][block] = signatures.astype(np.uint16)
             keys[block] = minhash.band_keys(signatures)
 
-        keys[near:] = draw.integers(0, 2**64, (size - near, self.config.bands), np.uint64)
-        write_signatures(output, self.parts, unit, rows, keys)
+        keys[near:] = draw.integers(0, 2**64, (size - near, config.bands), np.uint64)
+        shuffle = self.parts.shuffle("near-keys")
+        write_signatures(output, shuffle, self.parts.names[self.part], rows, keys)
         documents = next(name for name in output.files if name.endswith(".rows"))
         subprocess.run(["fallocate", "--dig-holes", output.folder / documents], check=False)
         return {}
@@ -107,16 +99,15 @@ class Figures:
 
 def run_pass(work: Pass[DedupCounts], folder: Path, workers: int) -> Figures:
     """Run the units of a pass in `workers` children."""
-    figures = Figures(work.units)
+    figures = Figures(len(work.units))
     for first in range(workers):
         if not os.fork():
             code = 1
             try:
-                for unit in range(first, work.units, workers):
+                for name in work.names[first::workers]:
                     output = Output(folder)
-                    counts = work.run(unit, output)
-                    name = work.unit_name(unit)
-                    UnitRecord(work.name, name, "", "", {}, "ok", counts, output.files).save(folder)
+                    counts = work.units[name].run(UnitInputs(lambda stage: folder), output)
+                    UnitRecord(work.name, name, {}, {}, "ok", counts, output.files).save(folder)
                 code = 0
             finally:
                 os._exit(code)
@@ -151,15 +142,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         names = tuple(f"{part:06d}" for part in range(options.parts))
-        parts = Parts(DocumentParts(folder, names), folder, options.ranges)
+        parts = Parts(names, options.ranges)
         clusters = options.clusters or round(options.documents * options.share / 2)
-        drawn = DrawnSignatures(
-            options.parts, parts, near, options.documents, options.share, clusters
-        )
-        for work in (drawn, *parts.shuffle("near-keys").passes(folder)):
+        sketch = Sketch(near.ngram, near.bands, near.rows)
+        drawn = {
+            name: DrawnSignatures(part, parts, sketch, options.documents, options.share, clusters)
+            for part, name in enumerate(names)
+        }
+        for work in (Pass[DedupCounts]("near-signatures", drawn), *parts.bundles("near-keys")):
             run_pass(work, folder, options.workers)
 
-        nothing = run_pass(replace(drawn, units=0, name="nothing"), folder, 1)
+        nothing = run_pass(Pass("nothing", {}), folder, 1)
         start = monotonic()
         for work in near_passes(parts, near, after_exact=False):
             figures = run_pass(work, folder, options.workers)

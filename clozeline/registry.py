@@ -315,4 +315,5 @@ def component_types(value: object) -> Iterator[type]:
             yield from component_types(item)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from component_types(getattr(value, field.name))
+            if field.compare:
+                yield from component_types(getattr(value, field.name))

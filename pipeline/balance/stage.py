@@ -6,31 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
-
-import numpy as np
 
 from clozeline.errors import plural
 from clozeline.pipeline.balance.config import BalanceConfig
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
-from clozeline.pipeline.execution.unit_record import (
-    Counts,
-    KnownRecords,
-    Output,
-    add_counts,
-    total_counts,
-)
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.copies import (
     FACTORS_FILE,
     FACTORS_FORMAT,
     iterate_languages,
 )
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
-from clozeline.pipeline.shards import Manifest, open_shards
-from clozeline.pipeline.shards.layout import SHARD_FILES, is_heldout, split_amount
-from clozeline.recorded_file import check_files
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.layout import is_heldout, split_amount
 
 TextType: TypeAlias = Literal["texts", "pairs"]
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
@@ -57,33 +48,19 @@ class BalanceCounts(Counts, total=False):
 
 
 @dataclass(frozen=True)
-class CountTokens(Pass[BalanceCounts]):
-    """One unit per token shard: count training documents and tokens by language and source."""
+class CountTokens(Unit[BalanceCounts]):
+    """Count the training documents and tokens of a token shard by language and source."""
 
-    units: int
-    tokens: Path
+    VERSION: ClassVar[int] = BALANCE_VERSION
+    shard: int
     heldout: float
     seed: int
-    name: str = "count"
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": BALANCE_VERSION, "heldout": self.heldout, "seed": self.seed}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "documents": known.digest(self.tokens, "merge", f"{unit:06d}", SHARD_FILES),
-            "codes": known.digest(self.tokens, "codes", "000000"),
-        }
-
-    def run(self, unit: int, output: Output) -> BalanceCounts:
-        # the manifest holds the hashes of all other files
-        check_files(self.tokens, "manifest/000000", "manifest.json")
-        shards = open_shards(self.tokens)
+    def run(self, inputs: UnitInputs, output: Output) -> BalanceCounts:
+        tokens = inputs.shards("encode", "manifest", "000000", "manifest.json", [self.shard])
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
-        manifest = shards.manifest
 
-        for block in np.flatnonzero(shards.index.shard == unit).tolist():
-            rows = shards.read_block(block)
+        for rows in tokens.blocks():
             counts["documents_in"] += len(rows)
             sources = rows.fixed["source_group"].tolist()
             sizes = rows.columns["token_ids"].lengths.tolist()
@@ -93,12 +70,12 @@ class CountTokens(Pass[BalanceCounts]):
                 else [0] * len(rows)
             )
 
-            for row, language in enumerate(iterate_languages(rows, manifest.languages)):
+            for row, language in enumerate(iterate_languages(rows, tokens.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
                     counts["skipped"]["held_out"] += 1
                     continue
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
-                by_source = {manifest.source_groups[sources[row]]: document}
+                by_source = {tokens.source_groups[sources[row]]: document}
                 add_counts(
                     counts,
                     cast(BalanceCounts, {_TEXT_TYPES[others[row] > 0]: {language: by_source}}),
@@ -108,31 +85,17 @@ class CountTokens(Pass[BalanceCounts]):
 
 
 @dataclass(frozen=True)
-class WriteFactors(Pass[BalanceCounts]):
-    """A single unit: write `factors.json`."""
+class WriteFactors(Unit[BalanceCounts]):
+    """Write `factors.json`."""
 
+    VERSION: ClassVar[int] = BALANCE_VERSION
     alpha: float
     max_copies: int
     weights: Mapping[str, float]
-    folder: Path
-    """folder of the stage"""
-    name: str = "main"
-    units: int = 1
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": BALANCE_VERSION,
-            "alpha": self.alpha,
-            "max_copies": self.max_copies,
-            "sources": dict(self.weights),
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"counts of documents": known.counts_digest(self.folder, "count")}
-
-    def run(self, unit: int, output: Output) -> BalanceCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> BalanceCounts:
         """Sum the counts of the shards and write the factors, separately for texts and pairs."""
-        counts: BalanceCounts = total_counts(output.folder, "count")
+        counts: BalanceCounts = inputs.sum_counts("balance", "count")
         content: dict[str, Any] = {
             "format": FACTORS_FORMAT,
             "alpha": self.alpha,
@@ -286,15 +249,14 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             )
 
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
-        tokens = self.recipe.folder("encode")
+        shards = range(len(Manifest.load(self.recipe.folder("encode")).shards))
         config = self.config
-        recipe = self.recipe
-        return [
-            CountTokens(
-                len(Manifest.load(tokens).shards), tokens, recipe.heldout.fraction, recipe.seed
-            ),
-            WriteFactors(config.alpha, config.max_copies, config.sources, self.folder),
-        ]
+        heldout = self.recipe.heldout.fraction
+        counting = {
+            f"{shard:06d}": CountTokens(shard, heldout, self.recipe.seed) for shard in shards
+        }
+        factors = WriteFactors(config.alpha, config.max_copies, config.sources)
+        return [Pass("count", counting), Pass("main", {"000000": factors})]
 
     def row(self, counts: BalanceCounts) -> StageRow:
         """Show all documents, and the training tokens before and after balancing."""

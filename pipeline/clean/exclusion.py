@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,7 @@ class Exclusion:
     It is pickled without its lines.
     """
 
-    path: Path
+    path: Path = field(compare=False)
     sha256: str
     """hash of the file, which is part of the key of the stage"""
 

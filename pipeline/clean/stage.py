@@ -3,34 +3,32 @@
 Every rejected document has a reason.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from clozeline.configuration.config import config_digest, to_data
+from clozeline.configuration.config import config_digest
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.filters import hash_data_files
+from clozeline.pipeline.clean.filters import list_data_files
 from clozeline.pipeline.clean.languages import UNDECIDED, find_labels
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
-from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
+from clozeline.pipeline.clean.unit import CleanUnit, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
+from clozeline.pipeline.execution.arguments import describe_algorithms
 from clozeline.pipeline.execution.equations import Equation, StageRow
-from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Stage, describe_algorithms
+from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.ingest.datatrove_blocks import names_block
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.language_codes import suggest_codes
-from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
-from clozeline.registry import Component, component_types
+from clozeline.registry import Component
 
-_CLEAN_VERSION: Final = 5
 _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 )
@@ -73,7 +71,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for key, source in {"clean": self.config, **sources}.items():
             language = source.language
             if isinstance(language, Component) and (
-                language.options.keep or hash_data_files(language.options)
+                language.options.keep or list_data_files(language.options)
             ):
                 known = language.build().languages() | {UNDECIDED}
                 for code in sorted(set(language.options.keep)):
@@ -85,72 +83,56 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
             # an unusable model, list or block is an error before the work starts
             for step in (*(source.filters or ()), source.extractor):
-                if step is not None and (hash_data_files(step.options) or names_block(step)):
+                if step is not None and (list_data_files(step.options) or names_block(step)):
                     step.build()
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
-        return [
-            CleanUnits(
-                recipe=self.recipe,
-                plan=self.plan,
-                units=len(self.plan.units),
-                sources=self._source_steps,
-                keep_text=self.config.keep_text,
-                contents=self._describe_inputs(),
-                options_of={label: self._options_of(label) for label in self._source_steps},
-                exclusion=self._exclusion,
-                companions=self._companions,
+        recipe = self.recipe
+        names = self.plan.names
+        steps: dict[tuple[str, ...], Mapping[str, SourceSteps]] = {}
+        described = self._describe_inputs()
+        identities = {each["source"]: each["identity"] for each in self.plan.inputs}
+        units: dict[str, CleanUnit] = {}
+
+        for number, (name, ranges) in enumerate(zip(names, self.plan.units, strict=True)):
+            groups = tuple(sorted({each.source_group for each in ranges}))
+            content = [
+                f"{each.source} {each.source_group} {each.start}-{each.end} {of_input}"
+                for each in ranges
+                for of_input in [described[each.source]]
+            ]
+            units[name] = CleanUnit(
+                name,
+                hashlib.sha256("\n".join(content).encode()).hexdigest(),
+                steps.setdefault(groups, {each: self._source_steps[each] for each in groups}),
+                recipe.corpus,
+                recipe.seed,
+                recipe.limits,
+                self.config.keep_text,
+                recipe.on_error.truncated == "fail",
+                None
+                if recipe.limit is None
+                else recipe.limit // len(names) + (number < recipe.limit % len(names)),
+                self._exclusion,
+                ranges,
+                [identities[each.source] for each in ranges],
             )
-        ]
+
+        return [Pass("main", units)]
 
     def _describe_inputs(self) -> Mapping[str, str]:
-        """Return the identity of each input's content, with the options and version of its reader.
-
-        By source.
-        """
+        """Return a digest of the options and the version of the reader of each input, by source."""
 
         @cache
         def describe_reader(name: str) -> str:
             # a member of an archive may need any reader
             names = READERS.available() if name in ARCHIVES else [name]
-            return config_digest(describe_algorithms(map(READERS.load_class, names)))
+            return config_digest([name, describe_algorithms(map(READERS.load_class, names))])
 
         return {
-            each["source"]: " ".join(
-                (
-                    each["identity"],
-                    config_digest(each["options"]),
-                    describe_reader(each["reader"]),
-                )
-            )
+            each["source"]: f"{config_digest(each['options'])} {describe_reader(each['reader'])}"
             for each in self.plan.inputs
-        }
-
-    def _options_of(self, label: str) -> Mapping[str, Any]:
-        """Return all options and versions that determine the documents of a source."""
-        recipe = self.recipe
-        steps = self._source_steps[label]
-        return {
-            "version": _CLEAN_VERSION + NORMALIZE_VERSION,
-            **describe_algorithms(component_types(steps)),
-            **to_data(steps),
-            "files": steps.data_files,
-            "exclude": None if self._exclusion is None else self._exclusion.sha256,
-            "corpus": recipe.corpus,
-            "seed": recipe.seed,
-            "limits": to_data(recipe.limits),
-            "on_error": to_data(recipe.on_error),
-            "keep_text": self.config.keep_text,
-        }
-
-    @cached_property
-    def _companions(self) -> dict[Path, FileState]:
-        """States of the files that the steps read, observed after hashing them."""
-        return {
-            Path(path): observe_file(Path(path))
-            for source in self._source_steps.values()
-            for path in source.data_files
         }
 
     @cached_property

@@ -1,13 +1,11 @@
 """The pass of `clean`: input ranges become documents and rejections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Final
 
-from clozeline.configuration.config import config_digest
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
@@ -15,26 +13,16 @@ from clozeline.pipeline.clean.extractors._extraction import (
     EXTRACTION_KEYS,
     shared_extractor_process,
 )
-from clozeline.pipeline.clean.filters import Filter, hash_data_files
+from clozeline.pipeline.clean.filters import Filter, list_data_files
 from clozeline.pipeline.clean.language_step import LanguageStep
 from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.inputs import (
-    FileState,
-    observe_file,
-    range_hash,
-    range_name,
-    require_unchanged,
-)
-from clozeline.pipeline.execution.plan import Plan, PlannedRange
+from clozeline.pipeline.execution.inputs import observe_file, range_hash, range_name
+from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import (
-    TEMPORARY,
-    KnownRecords,
-    Output,
-    require_equal,
-)
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, require_equal
 from clozeline.pipeline.ingest.documents.document import (
     FLAG_TRUNCATED_SOURCE,
     Document,
@@ -63,7 +51,7 @@ from clozeline.pipeline.ingest.readers import (
     SkippedRecord,
     detect_members,
 )
-from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.registries import (
     READERS,
     ExtractorComponent,
@@ -71,7 +59,7 @@ from clozeline.pipeline.registries import (
     LanguageComponent,
 )
 from clozeline.pipeline.text.hosts import extract_host
-from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
+from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION, NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.wrapped_lines import unwrap
 
@@ -88,15 +76,13 @@ class SourceSteps:
     unwrap: bool = False
     line_rules: LineRules = "paragraphs"
 
-    @cached_property
-    def data_files(self) -> dict[str, str]:
-        """SHA-256 of each file that filters and the language identifier read, by path."""
-        return {
-            path: digest
-            for component in (*self.filters, *self.pair_filters, self.language)
-            if component is not None
-            for path, digest in hash_data_files(component.options).items()
-        }
+    def list_files(self) -> list[Path]:
+        """Return the files that filters and the language identifier read."""
+        components = (*self.filters, *self.pair_filters, self.language)
+        return [path for each in components if each for path in list_data_files(each.options)]
+
+
+_CLEAN_VERSION: Final = 5
 
 
 class CleaningSteps:
@@ -230,64 +216,45 @@ class CleaningSteps:
         return document
 
 
-@dataclass
-class CleanUnits(Pass[CleanCounts]):
-    """Per unit of the plan: write documents and rejections.
+@dataclass(frozen=True)
+class CleanUnit(Unit[CleanCounts]):
+    """Write the documents and rejections of a range of a file, or of several small files."""
 
-    A unit is a range of a file, or several small files.
-    """
-
-    recipe: Recipe
-    plan: Plan
-    units: int
-    sources: dict[str, SourceSteps]
+    VERSION: ClassVar[int] = _CLEAN_VERSION + NORMALIZE_VERSION
+    name: str
+    content: str
+    """digest of the ranges: names, bounds, options and versions of readers"""
+    sources: Mapping[str, SourceSteps]
+    corpus: str
+    seed: int
+    limits: InputLimits
     keep_text: float
-    contents: Mapping[str, str]
-    """what determines the records of each input, by source"""
-    options_of: Mapping[str, Mapping[str, Any]]
-    """options that determine the output of a unit, by the label of its source"""
-    exclusion: Exclusion | None
-    companions: Mapping[Path, FileState]
-    """file states, at the start of the run, of the models and lists that the filters read"""
-    name: str = "main"
+    fail_truncated: bool
+    most_documents: int | None = None
+    """number of documents in a preview; None: all"""
+    exclusion: Exclusion | None = None
+    ranges: Sequence[PlannedRange] = field(default=(), compare=False)
+    identities: Sequence[str] = field(default=(), compare=False)
+    """identity of the content of the input of each range"""
 
-    def unit_name(self, unit: int) -> str:
-        return self.plan.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.options_of[self.plan.units[unit][0].source_group]
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        ranges = [
-            f"{each.source} {each.start}-{each.end} {self.contents[each.source]}"
-            for each in self.plan.units[unit]
-        ]
-        documents = self._count_documents(unit)
-        limit = {} if documents is None else {"limit": str(documents)}
-        return {"input": config_digest(ranges), **limit}
-
-    def _count_documents(self, unit: int) -> int | None:
-        """Return the number of documents of a unit in a preview; None for all."""
-        if (limit := self.recipe.limit) is None:
-            return None
-        return limit // self.units + (unit < limit % self.units)
-
-    def run(self, unit: int, output: Output) -> CleanCounts:
-        name = self.unit_name(unit)
-        tally = UnitCounts(self.recipe.seed, self.keep_text, self._count_documents(unit))
-        planned = self.plan.units[unit]
+    def run(self, inputs: UnitInputs, output: Output) -> CleanCounts:
+        name = self.name
+        tally = UnitCounts(self.seed, self.keep_text, self.most_documents)
+        for each, identity in zip(self.ranges, self.identities, strict=True):
+            inputs.note(identity, "input", each.source)
 
         with output.file(documents_name(name)) as temporary:
-            require_unchanged(self.companions)
+            for path in (path for each in self.sources.values() for path in each.list_files()):
+                inputs.user_file(path)
             steps = {
-                label: CleaningSteps(self.sources[label], self.recipe.limits.text_chars, tally)
-                for label in dict.fromkeys(each.source_group for each in planned)
+                label: CleaningSteps(source, self.limits.text_chars, tally)
+                for label, source in self.sources.items()
             }
             scratch = output.folder / TEMPORARY
             scratch.mkdir(parents=True, exist_ok=True)
             ranges = (
                 self._clean_range(each, tally, steps[each.source_group], scratch)
-                for each in planned
+                for each in self.ranges
             )
             documents = write_documents(temporary, chain.from_iterable(ranges))
 
@@ -296,11 +263,11 @@ class CleanUnits(Pass[CleanCounts]):
             f"clean: unit {name}", "documents_out", expected, "documents written", documents
         )
 
-        # inputs of a preview (`limit`) are not hashed, because it need not read all of their bytes,
+        # inputs of a preview are not hashed, because it need not read all of their bytes,
         # and neither are remote files, which have versions
-        for each in planned if self.recipe.limit is None else ():
+        for each in self.ranges if self.most_documents is None else ():
             if isinstance(file := _find_input(each), Path):
-                output.inputs[range_name(each.source, each.start, each.end)] = range_hash(
+                inputs.hashes[range_name(each.source, each.start, each.end)] = range_hash(
                     file, each.start, each.end
                 )
 
@@ -363,7 +330,7 @@ class CleanUnits(Pass[CleanCounts]):
         records = 0
 
         for number, (member, reader) in enumerate(
-            detect_members(path, planned.reader, self.recipe.limits, scratch, reader_name)
+            detect_members(path, planned.reader, self.limits, scratch, reader_name)
         ):
             tally.start_file(planned.source, ARCHIVE_REASONS, steps.reasons)
 
@@ -399,7 +366,7 @@ class CleanUnits(Pass[CleanCounts]):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
-        if self.recipe.on_error.truncated == "fail" and tally.events.get("truncated"):
+        if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(
                 f"{path}: the file is truncated; repair it, or keep its readable part with "
                 "on_error.truncated=accept"
@@ -411,7 +378,7 @@ class CleanUnits(Pass[CleanCounts]):
         """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **select_options(planned.reader, entry.options)}
-        reader: Reader = READERS.resolve(options).build(self.recipe.limits)
+        reader: Reader = READERS.resolve(options).build(self.limits)
         tally.start_file(planned.source, reader.reasons, steps.reasons)
         if path.stat().st_size == 0:
             tally.note("empty_file")
@@ -445,7 +412,7 @@ class CleanUnits(Pass[CleanCounts]):
         if (
             tally.counts["records_in"] > records
             or tally.events.get(NO_RECORDS.reason)
-            or _is_empty(path, self.recipe.limits)
+            or _is_empty(path, self.limits)
         ):
             return
 
@@ -460,9 +427,7 @@ class CleanUnits(Pass[CleanCounts]):
     ) -> Document | None:
         """Return the document of a record, or None if the run excludes it."""
         document = Document(
-            uid=document_uid(
-                self.recipe.corpus, planned.source, record.locator_type, record.locator
-            ),
+            uid=document_uid(self.corpus, planned.source, record.locator_type, record.locator),
             text=record.text,
             target_text=record.target_text,
             source=planned.source,

@@ -6,47 +6,37 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar, Final, TypedDict, cast
+from itertools import product
+from typing import ClassVar, Final, TypedDict, cast
 
 import numpy as np
 
-from clozeline.configuration.config import config_digest, to_data
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import (
-    Consumed,
-    Pass,
-    Stage,
-    describe_algorithms,
-    tokenizer_stage,
-)
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
-    KnownRecords,
     Output,
     add_counts,
     require_equal,
     require_written,
-    total_counts,
 )
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
+from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
-from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_files
-from clozeline.registry import component_types
 from clozeline.report.html_page import escape
 
 _LOG: Final = logging.getLogger(__name__)
-_VERSION: Final = 1
-"""Raised when the same samples and options give other examples of several objectives."""
 
 
 class SampleReadCounts(TypedDict):
@@ -84,15 +74,20 @@ class CorruptCounts(RowCounts, Counts, total=False):
 
 
 @dataclass(frozen=True)
-class ExampleUnit:
-    """The example shard that a unit writes: one sample shard under one variant, for one entry."""
+class CorruptShard(Unit[CorruptCounts]):
+    """Corrupt one sample shard under one variant into one example shard, rows in the same order."""
 
     entry: ObjectiveEntry
+    grouping: str
+    """label of the sample set"""
+    corpus: str
+    """digest of the properties of the corpus on which the examples depend"""
     split: str
     shard: int
     shards: int
     variant: int
     variants: int
+    seed: int
 
     @property
     def file_number(self) -> int:
@@ -103,75 +98,18 @@ class ExampleUnit:
     def name(self) -> str:
         return f"{self.entry.set_label}.{self.split}.{self.variant:05d}.{self.shard:05d}"
 
-
-def example_units(entries: Sequence[ObjectiveEntry], splits: Splits) -> tuple[ExampleUnit, ...]:
-    """Return all units of the stage, in order."""
-    return tuple(
-        ExampleUnit(entry, split, shard, shards, variant, variants)
-        for entry in entries
-        for split, shards in splits.items()
-        for variants in [entry.variants if split == "train" else 1]
-        for variant in range(variants)
-        for shard in range(shards)
-    )
-
-
-@dataclass(frozen=True)
-class CorruptShards(Pass[CorruptCounts]):
-    """Corrupt one sample shard under one variant into one example shard, rows in the same order."""
-
-    units: int
-    tokens: Path
-    tokenizer: Path
-    samples: Path
-    made: tuple[ExampleUnit, ...]
-    seed: int
-    described: Mapping[str, Mapping[str, Any]]
-    """versions and options that determine the examples, by the label of the set"""
-    name: str = "main"
-
-    def unit_name(self, unit: int) -> str:
-        return self.made[unit].name
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.described[self.made[unit].entry.set_label]
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        made = self.made[unit]
-        grouping, corpus = self.find_sources(made.entry.set_label, known)
-        shard = f"{grouping}.{made.split}.{made.shard:05d}"
-        return {
-            "samples": known.digest(self.samples, "main", shard),
-            "codes": known.digest(self.tokens, "codes", "000000"),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-            "shards": f"{made.shards}",
-            **corpus,
-        }
-
-    def find_sources(self, label: str, known: KnownRecords) -> tuple[str, Mapping[str, str]]:
-        """Return the sample set of an objective, and digests of what it reads of the corpus."""
-
-        def find() -> tuple[str, Mapping[str, str]]:
-            known.find(self.tokens, "manifest", "000000")
-            entry = next(made.entry for made in self.made if made.entry.set_label == label)
-            objective = entry.build(self.load_vocabulary())
-            digest = objective.digest_corpus()
-            corpus = {"token counts": digest} if digest else {}
-            return objective.grouping.label, corpus
-
-        return known.once((self.samples, label), find)
-
-    def run(self, unit: int, output: Output) -> CorruptCounts:
-        made = self.made[unit]
-        entry = made.entry
-        objective, source = self.open(entry, made.split)
-        shard = CorruptedShard(objective, source, made, self.seed_of(entry))
+    def run(self, inputs: UnitInputs, output: Output) -> CorruptCounts:
+        entry = self.entry
+        source = inputs.shards("group", "manifest", *self.samples, [self.shard])
+        languages = open_token_shards(inputs, []).languages
+        objective = entry.build(replace(self.load_vocabulary(inputs), languages=languages))
+        shard = CorruptedShard(objective, source, self.variant, self.seed)
 
         # the counts of the shard are complete after it was written
-        writer = set_writer(entry, objective, made.split, made.shards * made.variants)
-        info = writer.write_shard(output, made.file_number, shard.blocks())
+        writer = set_writer(entry, objective, self.split, self.shards * self.variants)
+        info = writer.write_shard(output, self.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
-        read = {objective.grouping.label: shard.read}
+        read = {self.grouping: shard.read}
         set_counts: ExampleSetCounts = {
             **shard.counts,
             "by_language": shard.by_language,
@@ -180,27 +118,37 @@ class CorruptShards(Pass[CorruptCounts]):
 
         counted = shard.counts["examples"], sum(shard.by_language.values())
         require_written(
-            f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens)
+            f"corrupt {writer.path}: shard {self.file_number}", counted, (info.rows, info.tokens)
         )
-        counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
+        counts: CorruptCounts = {"objectives": {entry.set_label: {self.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
-    def load_vocabulary(self) -> Vocabulary:
-        """Return the vocabulary of the token set, with the counts and languages of the corpus."""
-        tokens = Manifest.load(self.tokens)
-        vocabulary = find_vocabulary(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
-        return replace(vocabulary, languages=tokens.languages)
+    @property
+    def samples(self) -> tuple[str, str]:
+        """Name of the unit with the manifest of the samples, and of that file."""
+        return f"{self.grouping}.{self.split}", f"{self.grouping}/{self.split}/manifest.json"
 
-    def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective, and the sample set that the objective reads."""
-        objective = entry.build(self.load_vocabulary())
-        label = objective.grouping.label
-        check_files(self.samples, f"manifest/{label}.{split}", f"{label}/{split}/manifest.json")
-        return objective, open_shards(self.samples / label / split)
+    def load_vocabulary(self, inputs: UnitInputs) -> Vocabulary:
+        """Return the vocabulary, with the counts of the corpus, whose properties are a field."""
+        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        return add_token_counts(vocabulary, inputs.find_folder("encode") / "manifest.json")
 
-    def seed_of(self, entry: ObjectiveEntry) -> int:
-        """Return the seed of all random draws of an entry."""
-        return self.seed if entry.seed is None else entry.seed
+
+def example_units(
+    entries: Sequence[ObjectiveEntry], splits: Splits, vocabulary: Vocabulary, seed: int
+) -> Iterator[CorruptShard]:
+    """Yield all shards of the stage, in order."""
+    for entry in entries:
+        objective = entry.build(vocabulary)
+        grouping = objective.grouping.label
+        corpus = objective.digest_corpus()
+        own_seed = seed if entry.seed is None else entry.seed
+        for split, shards in splits.items():
+            variants = entry.variants if split == "train" else 1
+            for variant, shard in product(range(variants), range(shards)):
+                yield CorruptShard(
+                    entry, grouping, corpus, split, shard, shards, variant, variants, own_seed
+                )
 
 
 def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: int) -> SetWriter:
@@ -226,8 +174,8 @@ class CorruptedShard:
     """
 
     objective: Objective
-    source: ShardSet
-    unit: ExampleUnit
+    source: SomeShards
+    variant: int
     seed: int
     counts: RowCounts = field(
         default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={})
@@ -237,15 +185,14 @@ class CorruptedShard:
 
     def blocks(self) -> Iterator[RowBatch]:
         """Yield examples block by block, without skipped rows; count them."""
-        for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
-            samples = self.source.read_block(block)
+        for samples in self.source.blocks():
             add_counts(
                 self.read,
                 {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())},
             )
 
             # corrupt the block, and drop skipped rows
-            variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
+            variants = np.full(len(samples), self.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
 
@@ -269,7 +216,7 @@ class CorruptedShard:
             )
             lengths = examples.columns[self.objective.features[0].name].lengths
             tokens = np.bincount(examples.fixed["language"], lengths)
-            languages = self.source.manifest.languages
+            languages = self.source.languages
             add_counts(
                 self.by_language,
                 {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)},
@@ -278,47 +225,21 @@ class CorruptedShard:
 
 
 @dataclass(frozen=True)
-class CorruptManifests(Pass[CorruptCounts]):
-    """Write the manifest of each split of an example set, after its shards."""
+class CorruptManifest(Unit[CorruptCounts]):
+    """Write the manifest of one split of an example set, after its shards."""
 
-    lists_units: ClassVar[bool] = True
-    shards: CorruptShards
-    folder: Path
-    """folder of the stage"""
-    sets: tuple[tuple[ObjectiveEntry, str], ...]
-    """entry and split of each unit"""
-    units: int
-    name: str = "manifest"
+    first: CorruptShard
+    """its first shard"""
 
-    def unit_name(self, unit: int) -> str:
-        entry, split = self.sets[unit]
-        return f"{entry.set_label}.{split}"
+    @property
+    def name(self) -> str:
+        return f"{self.first.entry.set_label}.{self.first.split}"
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.shards.described[self.sets[unit][0].set_label]
-
-    def _find_units(self, unit: int) -> list[ExampleUnit]:
-        """Return the units that write the shards of a set."""
-        return [made for made in self.shards.made if (made.entry, made.split) == self.sets[unit]]
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        names = [made.name for made in self._find_units(unit)]
-        found = [known.find(self.folder, self.shards.name, name) for name in names]
-        label = self.sets[unit][0].set_label
-        grouping, _ = self.shards.find_sources(label, known)
-        split = self.sets[unit][1]
-        known.find(self.shards.samples, "manifest", f"{grouping}.{split}")
-        samples = Manifest.load(self.shards.samples / grouping / split)
-        described = [samples.digest, samples.languages, samples.tokenizer.model_dump()]
-        return {
-            "shards": config_digest([[record.digest(), record.counts] for record in found]),
-            "samples": config_digest(described),
-        }
-
-    def run(self, unit: int, output: Output) -> CorruptCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> CorruptCounts:
         """Write the manifest; raise ConfigurationError if the set is empty."""
-        entry, split = self.sets[unit]
-        counts: CorruptCounts = total_counts(output.folder, self.shards.name)
+        entry = self.first.entry
+        split = self.first.split
+        counts: CorruptCounts = inputs.sum_counts("corrupt", "main", f"{self.name}.")
         set_counts = counts["objectives"][entry.set_label][split]
         if not set_counts["examples"]:
             raise ConfigurationError(
@@ -326,36 +247,41 @@ class CorruptManifests(Pass[CorruptCounts]):
                 f"{set_counts['samples_in']} samples were skipped, by reason: "
                 f"{set_counts['skipped']}"
             )
-        self._write(entry, split, self._find_units(unit), set_counts, output)
+        self._write(set_counts, inputs, output)
         return {}
 
-    def _write(
-        self,
-        entry: ObjectiveEntry,
-        split: str,
-        made: Sequence[ExampleUnit],
-        set_counts: ExampleSetCounts,
-        output: Output,
-    ) -> None:
-        work, (objective, source) = self.shards, self.shards.open(entry, split)
+    def _write(self, set_counts: ExampleSetCounts, inputs: UnitInputs, output: Output) -> None:
+        first = self.first
+        entry = first.entry
+        split = first.split
+        samples = inputs.shards("group", "manifest", *first.samples)
+        vocabulary = replace(first.load_vocabulary(inputs), languages=samples.languages)
+        objective = entry.build(vocabulary)
         if objective.caution and split == "train":
             _LOG.warning("corrupt: %s: %s", entry.set_label, objective.caution)
-        samples = source.manifest
-        manifest = set_writer(entry, objective, split, len(made)).write_manifest(
+
+        def read(number: int, name: str) -> str:
+            variant, shard = divmod(number, first.shards)
+            unit = replace(first, variant=variant, shard=shard)
+            return inputs.file("corrupt", "main", unit.name, name).text()
+
+        shards = first.shards * first.variants
+        manifest = set_writer(entry, objective, split, shards).write_manifest(
             output,
+            read,
             name=f"{entry.set_label}/{split}",
             kind="examples",
-            seed=work.seed_of(entry),
+            seed=first.seed,
             tokenizer=samples.tokenizer.model_dump(),
             totals={
                 "tokens_by_language": set_counts["by_language"],
                 "skipped": set_counts["skipped"],
             },
             grouping=samples.grouping.model_dump() if samples.grouping else None,
-            variants=made[0].variants,
+            variants=first.variants,
             objective=objective_metadata(entry, objective),
             languages=samples.languages,
-            parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}],
+            parents=[samples.as_parent("samples")],
             config=to_data(entry),
         )
 
@@ -387,16 +313,6 @@ _SAMPLE_EQUATION: Final = Equation(
 """Each sample of each variant gives an example, or is skipped with a reason."""
 
 
-def _describe_entry(entry: ObjectiveEntry, seed: int) -> Mapping[str, Any]:
-    """Return the versions and options that determine the examples of an entry, as JSON data."""
-    return {
-        **describe_algorithms(component_types(entry)),
-        "version": _VERSION,
-        entry.set_label: to_data(entry),
-        "seed": seed if entry.seed is None else entry.seed,
-    }
-
-
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
@@ -406,16 +322,17 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     needs: ClassVar[tuple[str, ...]] = ("group",)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
-        tokens = self.recipe.folder("encode")
-        splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
-        units = example_units(self.config, splits)
-        tokenizer = tokenizer_stage(self.recipe).folder / "tokenizer"
-        samples = self.recipe.folder("group")
-        seed = self.recipe.seed
-        described = {entry.set_label: _describe_entry(entry, seed) for entry in self.config}
-        work = CorruptShards(len(units), tokens, tokenizer, samples, units, seed, described)
-        sets = tuple((entry, split) for entry in self.config for split, _ in splits.items())
-        return [work, CorruptManifests(work, self.folder, sets, len(sets))]
+        tokens = Manifest.load(self.recipe.folder("encode"))
+        path = self.recipe.folder("encode") / "manifest.json"
+        vocabulary = find_vocabulary(path, tokens.tokenizer.fingerprint)
+        vocabulary = replace(vocabulary, languages=tokens.languages)
+        splits = Splits(len(tokens.shards), self.recipe.heldout.fraction)
+        shards = list(example_units(self.config, splits, vocabulary, self.recipe.seed))
+        manifests = [CorruptManifest(unit) for unit in shards if unit.file_number == 0]
+        return [
+            Pass("main", {unit.name: unit for unit in shards}),
+            Pass("manifest", {unit.name: unit for unit in manifests}, lists_units=True),
+        ]
 
     def row(self, counts: CorruptCounts) -> StageRow:
         """Show the examples of all objectives, and the samples and examples of each one.

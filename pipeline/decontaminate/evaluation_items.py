@@ -3,16 +3,13 @@
 import glob
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
-from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
-from clozeline.pipeline.execution.stages import describe_algorithms
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tables import (
@@ -23,8 +20,6 @@ from clozeline.pipeline.tables import (
     read_text_lines,
 )
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
-from clozeline.registry import component_types
-from clozeline.seeding import hash64
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
 _MASK: Final = "[MASK]"
@@ -57,7 +52,7 @@ class EvaluationFile:
     suite: str
     name: str
     """path below the folder, or below the last folder before a wildcard"""
-    path: Path
+    path: Path = field(compare=False)
     reader: TaskReaderComponent | None
 
 
@@ -112,20 +107,11 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def digest_items(files: Sequence[EvaluationFile]) -> str:
-    """Return a digest of all that determines the items.
-
-    That is names, contents, and the options and versions of readers.
-    """
-    parts: list[str | int] = []
-    for file in files:
-        parts += [file.suite, file.name, file_hash(file.path)]
-        if file.reader is not None:
-            companions = file.reader.build(InputLimits()).open(file.path).others
-            algorithms = describe_algorithms(component_types(file.reader))
-            parts.append(config_digest([file.reader.as_dict(), algorithms]))
-            parts += map(file_hash, companions)
-    return f"{hash64(*parts):016x}"
+def list_files(file: EvaluationFile) -> list[Path]:
+    """Return the paths of an evaluation file, and of those that its reader reads with it."""
+    if file.reader is None:
+        return [file.path]
+    return [file.path, *file.reader.build(InputLimits()).open(file.path).others]
 
 
 def check_first_item(file: EvaluationFile, limits: InputLimits) -> None:

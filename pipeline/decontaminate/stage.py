@@ -8,37 +8,36 @@ order.
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.checksummed_json import add_checksum
-from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
     check_first_item,
-    digest_items,
     find_evaluation_files,
+    list_files,
     read_items,
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
-    DocumentParts,
     RewriteCounts,
+    open_documents,
     rewrite_part,
 )
-from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass, Stage
-from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
+from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches
 from clozeline.pipeline.ingest.formats.limits import InputLimits
@@ -53,7 +52,6 @@ from clozeline.pipeline.kernels.ngram_index import (
 )
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
-from clozeline.recorded_file import find_file
 
 _LOG: Final = logging.getLogger(__name__)
 _ONE: Final = "000000"
@@ -88,39 +86,30 @@ class DecontaminateCounts(RewriteCounts, total=False):
 
 
 @dataclass(frozen=True)
-class WriteIndex(Pass[DecontaminateCounts]):
-    """A single unit: read the items of all evaluation files, and index their n-grams."""
+class WriteIndex(Unit[DecontaminateCounts]):
+    """Read the items of all evaluation files, and index their n-grams."""
 
+    VERSION: ClassVar[int] = INDEX_VERSION + MATCH_VERSION
     files: tuple[EvaluationFile, ...]
     ngram: int
     limits: InputLimits
-    name: str = "index"
-    units: int = 1
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": INDEX_VERSION + MATCH_VERSION,
-            "ngram": self.ngram,
-            "limits": to_data(self.limits),
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"evaluation files": digest_items(self.files)}
-
-    def run(self, unit: int, output: Output) -> DecontaminateCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
         suites: dict[str, SuiteCounts] = {}
-        index = build_index(self._items(suites), self.ngram)
+        index = build_index(self._items(suites, inputs), self.ngram)
         with output.file("index.arrow") as path:
             write_index(path, index)
         full = int((index.words == self.ngram).sum())
         return {"entries": {"full": full, "short": len(index) - full}, "suites": suites}
 
-    def _items(self, suites: dict[str, SuiteCounts]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _items(
+        self, suites: dict[str, SuiteCounts], inputs: UnitInputs
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
         for file in self.files:
             counts: SuiteCounts = {"items": 0, "unreadable": 0}
             reasons = dict[str, int]()
 
-            for item in read_items(file, self.limits):
+            for item in open_items(file, self.limits, inputs):
                 if isinstance(item, Rejected):
                     add_counts(counts, {"unreadable": 1})
                     add_counts(reasons, {item.reason: 1})
@@ -147,33 +136,28 @@ class WriteIndex(Pass[DecontaminateCounts]):
             add_counts(suites.setdefault(file.suite, {}), counts)
 
 
+def open_items(
+    file: EvaluationFile, limits: InputLimits, inputs: UnitInputs
+) -> Iterator[EvaluationItem | Rejected]:
+    """Yield the items of an evaluation file."""
+    for path in list_files(file):
+        inputs.user_file(path)
+    return read_items(file, limits)
+
+
 @dataclass(frozen=True)
-class FindMatches(Pass[DecontaminateCounts]):
-    """Per part: look up all n-grams of the documents, and store pairs of documents and entries."""
+class FindMatches(Unit[DecontaminateCounts]):
+    """Look up all n-grams of the documents of a part, and store pairs of documents and entries."""
 
-    units: int
-    documents: DocumentParts
-    folder: Path
-    name: str = "matches"
+    VERSION: ClassVar[int] = INDEX_VERSION + MATCH_VERSION
+    part: str
 
-    def unit_name(self, unit: int) -> str:
-        return self.documents.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": INDEX_VERSION + MATCH_VERSION}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "documents": self.documents.digest(unit, known),
-            "index": known.digest(self.folder, "index", _ONE),
-        }
-
-    def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        matcher = Matcher(_open_stage_index(self.folder))
+    def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
+        matcher = Matcher(_open_stage_index(inputs))
         pairs = list[tuple[int, int]]()
         compared = 0
 
-        for batch in read_batches(self.documents.file(unit), ("text", "target_text")):
+        for batch in read_batches(open_documents(inputs, self.part), ("text", "target_text")):
             sides = zip(
                 batch.column("text").to_pylist(),
                 batch.column("target_text").to_pylist(),
@@ -184,8 +168,7 @@ class FindMatches(Pass[DecontaminateCounts]):
                 pairs += [(compared, entry) for entry in sorted(entries)]
                 compared += 1
 
-        name = self.unit_name(unit)
-        with output.file(_matches_file(name)) as path, path.open("wb") as file:
+        with output.file(_matches_file(self.part)) as path, path.open("wb") as file:
             np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
         return {"compared": compared, "matches": {"found": len(pairs)}}
 
@@ -263,39 +246,23 @@ class _SuiteOverlap:
 
 
 @dataclass(frozen=True)
-class DecideMatches(Pass[DecontaminateCounts]):
-    """A single unit: ignore too frequent entries, and report the overlap of items and suites."""
+class DecideMatches(Unit[DecontaminateCounts]):
+    """Ignore too frequent entries, and report the overlap of items and suites."""
 
     files: tuple[EvaluationFile, ...]
-    parts: tuple[str, ...]
-    """names of the parts"""
+    decisions: Shuffle
+    """matches that count, to their parts"""
     limits: InputLimits
     max_document_frequency: int
-    folder: Path
-    name: str = "overlap"
-    units: int = 1
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": _OVERLAP_FORMAT,
-            "max_document_frequency": self.max_document_frequency,
-            "parts": self.parts,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "index": known.digest(self.folder, "index", _ONE),
-            "matches": known.pass_digest(self.folder, "matches"),
-        }
-
-    def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        folder = output.folder
-        index = _open_stage_index(output.folder)
+    def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
+        index = _open_stage_index(inputs)
+        parts = self.decisions.destinations
         frequency = np.zeros(len(index), np.int64)
         counted = 0
 
-        for name in self.parts:
-            rows = read_matches(folder, name)
+        for name in parts:
+            rows = read_matches(inputs, name)
             frequency += np.bincount(rows[:, 1], minlength=len(index))
             counted += len(rows)
 
@@ -303,9 +270,9 @@ class DecideMatches(Pass[DecontaminateCounts]):
         holders: dict[str, set[tuple[int, int]]] = {}
         ignored_matches = 0
 
-        with decisions_of(self.parts).write(output, _ONE) as pieces:
-            for part, name in enumerate(self.parts):
-                rows = read_matches(folder, name)
+        with self.decisions.write(output, _ONE) as pieces:
+            for part, name in enumerate(parts):
+                rows = read_matches(inputs, name)
                 taken = rows[~too_frequent[rows[:, 1]]].tolist()
                 ignored_matches += len(rows) - len(taken)
                 pieces.add([json.dumps(_describe_drops(taken, index)).encode()])
@@ -316,7 +283,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
         for evaluation in self.files:
             suite = suites.setdefault(evaluation.suite, _SuiteOverlap())
-            for item in read_items(evaluation, self.limits):
+            for item in open_items(evaluation, self.limits, inputs):
                 if not isinstance(item, Rejected):
                     suite.add(evaluation, item, index.ngram, holders)
 
@@ -350,31 +317,16 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
 
 @dataclass(frozen=True)
-class DropContaminated(Pass[DecontaminateCounts]):
-    """Per part: drop the documents with matches, and write all others unchanged."""
+class DropContaminated(Unit[DecontaminateCounts]):
+    """Drop the documents of a part with matches, and write all others unchanged."""
 
-    units: int
-    documents: DocumentParts
-    folder: Path
+    VERSION: ClassVar[int] = INDEX_VERSION
+    part: str
+    decisions: Pieces
     seed: int
-    name: str = "main"
 
-    def unit_name(self, unit: int) -> str:
-        return self.documents.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": INDEX_VERSION, "seed": self.seed}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        decisions = decisions_of(self.documents.names)
-        return {
-            "documents": self.documents.digest(unit, known),
-            "contaminated documents": decisions.digest(self.folder, known, unit),
-        }
-
-    def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        decisions = decisions_of(self.documents.names)
-        (_, piece), *_ = decisions.read(self.folder, unit)
+    def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
+        (_, piece), *_ = self.decisions.read(inputs, "decontaminate", self.part)
         drops = {row: (matches, detail) for row, matches, detail in json.loads(piece)}
 
         def decide(row: int, document: Document) -> Document | Rejection:
@@ -389,7 +341,7 @@ class DropContaminated(Pass[DecontaminateCounts]):
                 seed=self.seed,
             )
 
-        rewritten = rewrite_part(output, self.unit_name(unit), self.documents.file(unit), decide)
+        rewritten = rewrite_part(output, self.part, open_documents(inputs, self.part), decide)
         taken = sum(matches for matches, _ in drops.values())
         counts: DecontaminateCounts = {"matches": {"taken": taken}}
         add_counts(counts, rewritten)
@@ -411,22 +363,17 @@ def _describe_drops(
     return drops
 
 
-def _open_stage_index(folder: Path) -> NgramIndex:
+def _open_stage_index(inputs: UnitInputs) -> NgramIndex:
     """Return the index that the stage wrote into its folder."""
-    return open_index(find_file(folder, f"index/{_ONE}", "index.arrow"))
+    return open_index(inputs.file("decontaminate", "index", _ONE, "index.arrow"))
 
 
-def decisions_of(parts: tuple[str, ...]) -> Shuffle:
-    """Return the shuffle of the matches that count, from the single unit that decides to parts."""
-    return Shuffle("decisions", (_ONE,), len(parts), "overlap")
-
-
-def read_matches(folder: Path, part: str) -> NDArray[np.uint32]:
+def read_matches(inputs: UnitInputs, part: str) -> NDArray[np.uint32]:
     """Return the matches of a part, shape [n, 2]: document index in the part, and entry.
 
     Rows are sorted.
     """
-    file = find_file(folder, f"matches/{part}", _matches_file(part))
+    file = inputs.file("decontaminate", "matches", part, _matches_file(part))
     rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
     return rows
 
@@ -464,20 +411,18 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
 
     def passes(self) -> Sequence[Pass[DecontaminateCounts]]:
         config = self.config
-        documents = self.documents
-        units = len(documents)
+        limits = self.recipe.limits
+        parts = self.documents.names
         files = tuple(find_evaluation_files(config.against))
+        decisions = Shuffle("decisions", (_ONE,), parts, "overlap")
+        pieces = decisions.pieces
+        decide = DecideMatches(files, decisions, limits, config.max_document_frequency)
+        drops = {part: DropContaminated(part, pieces, self.recipe.seed) for part in parts}
         return [
-            WriteIndex(files, config.ngram, self.recipe.limits),
-            FindMatches(units, documents, self.folder),
-            DecideMatches(
-                files,
-                documents.names,
-                self.recipe.limits,
-                config.max_document_frequency,
-                self.folder,
-            ),
-            DropContaminated(units, documents, self.folder, self.recipe.seed),
+            Pass("index", {_ONE: WriteIndex(files, config.ngram, limits)}),
+            Pass("matches", {part: FindMatches(part) for part in parts}),
+            Pass("overlap", {_ONE: decide}),
+            Pass("main", drops),
         ]
 
     def row(self, counts: DecontaminateCounts) -> StageRow:

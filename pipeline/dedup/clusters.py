@@ -9,9 +9,9 @@
 A node is a document: part << 32 | row.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,9 @@ from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.near import (
     KEY_ROW,
     NEAR_VERSION,
-    count_documents,
-    document_schema,
+    Sketch,
+    open_sketches,
     read_band_keys,
-    read_sketches,
 )
 from clozeline.pipeline.dedup.parts import (
     CLUSTER,
@@ -34,13 +33,13 @@ from clozeline.pipeline.dedup.parts import (
     DROP,
     DedupCounts,
     Parts,
-    RangePass,
     Schema,
     Uids,
     build_clusters,
     find_hash_bounds,
     find_number_bounds,
     locate_keys,
+    no_pieces,
     pack_rows,
     read_numbered_rows,
     read_rows,
@@ -52,10 +51,14 @@ from clozeline.pipeline.dedup.representatives import (
     order_shared,
     star_edges,
 )
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import TEMPORARY, KnownRecords, Output
+from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
+from clozeline.pipeline.execution.stages import Pass, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Output
 from clozeline.seeding import below, mix
 
+_ONE: Final = "000000"
+"""Name of the unit of a pass with a single unit."""
 _PAIR: Final = (("left", "<u8"), ("right", "<u8"))
 """Row of two nodes that share a key."""
 _LABEL: Final = (("row", "<u4"), ("component", "<u8"))
@@ -63,65 +66,55 @@ _LABEL: Final = (("row", "<u4"), ("component", "<u8"))
 _PART_DROP: Final = (*DROP, ("part", "<u4"))
 
 
-@dataclass
-class NearCandidates(RangePass):
-    """Per range of band keys: pair the documents that share a key."""
+@dataclass(frozen=True)
+class NearCandidates(Unit[DedupCounts]):
+    """Pair the documents that share a key of a range of band keys."""
 
-    units: int
-    parts: Parts
-    name: str = "near-candidates"
+    VERSION: ClassVar[int] = NEAR_VERSION
+    number: int
+    parts: tuple[str, ...]
+    """names of the parts, whose numbers are those of the sources of keys"""
+    keys: Pieces
+    pairs: Shuffle
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"signatures": self.parts.digest_files("near-keys", known)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
-        rows, part = read_numbered_rows(parts.folder, parts.shuffle("near-keys"), unit, KEY_ROW)
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        name = self.keys.destination(self.number)
+        rows, part = read_numbered_rows(inputs, self.keys, name, KEY_ROW)
         shared = order_shared(rows["key"])
         nodes = part[shared].astype(np.uint64) << np.uint64(32) | rows["row"][shared]
         left, right = star_edges(rows["key"][shared], nodes)
         pairs = pack_rows(_PAIR, {"left": left, "right": right})
-        write_rows(
-            output, parts.shuffle("near-pairs"), self.unit_name(unit), pairs, [0, len(pairs)]
-        )
+        write_rows(output, self.pairs, name, pairs, [0, len(pairs)])
         return {"near": {"candidates": len(shared)}}
 
 
-@dataclass
-class NearUnion(Pass[DedupCounts]):
+@dataclass(frozen=True)
+class NearUnion(Unit[DedupCounts]):
     """One unit: join the pairs while they are read, and send each part its components.
 
     It holds 4 bytes for each document that has a signature, see `Components`.
     """
 
-    parts: Parts
-    config: NearConfig
-    name: str = "near-union"
-    units: int = 1
+    VERSION: ClassVar[int] = NEAR_VERSION
+    sketch: Sketch
+    pairs: Pieces
+    labels: Shuffle
+    """to all parts, whose numbers are in the pairs"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION, "parts": self.parts.units}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"pairs": self.parts.digest_pieces("near-pairs", known, unit)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
         # documents are numbered from 1, part by part
-        sizes = [count_documents(parts.folder, name, self.config) for name in parts.names]
+        files = [open_sketches(inputs, name) for name in self.labels.destinations]
+        sizes = [file.bytes // self.sketch.dtype.itemsize for file in files]
         ends = np.cumsum(sizes, dtype=np.uint64)
         before = ends - np.array(sizes, np.uint64)
         components = Components(sum(sizes), output.folder / TEMPORARY)
-        for _, piece in parts.shuffle("near-pairs").read(parts.folder, unit):
+        for _, piece in self.pairs.read(inputs, "dedup", _ONE):
             pairs = np.frombuffer(piece, np.dtype(list(_PAIR)))
             components.join(*(_number(pairs[side], before) for side in ("left", "right")))
 
         roots = components.roots()
         members = 0
-        with parts.shuffle("near-labels").write(output, self.unit_name(unit)) as writer:
+        with self.labels.write(output, _ONE) as writer:
             for first, end in zip(before.tolist(), ends.tolist(), strict=True):
                 rows = np.flatnonzero(roots[first:end])
                 numbers = roots[first:end][rows].astype(np.uint64)
@@ -139,80 +132,63 @@ def _number(nodes: UInt64, before: UInt64) -> UInt64:
     return numbers
 
 
-def _member_schema(config: NearConfig) -> Schema:
-    return (("part", "<u4"), *document_schema(config), ("keys", f"({config.bands},)<u8"))
+def _member_schema(sketch: Sketch) -> Schema:
+    return (("part", "<u4"), *sketch.schema, ("keys", f"({sketch.bands},)<u8"))
 
 
-@dataclass
-class NearMembers(Pass[DedupCounts]):
-    """Per part: send sketches and band keys of documents to the range of their component."""
+@dataclass(frozen=True)
+class NearMembers(Unit[DedupCounts]):
+    """Send sketches and band keys of the documents of a part to the range of their component."""
 
-    units: int
-    parts: Parts
-    config: NearConfig
-    name: str = "near-members"
+    VERSION: ClassVar[int] = NEAR_VERSION
+    part: str
+    number: int
+    """number of the part"""
+    is_compared: bool
+    sketch: Sketch
+    keys: Shuffle
+    labels: Pieces
+    members: Shuffle
 
-    def unit_name(self, unit: int) -> str:
-        return self.parts.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        is_compared = unit in self.parts.compared
-        return {
-            "version": NEAR_VERSION,
-            "ranges": self.parts.ranges,
-            "is_compared": is_compared,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "number of the part": str(unit),
-            "labels": self.parts.digest_pieces("near-labels", known, unit),
-            "signatures": known.digest(self.parts.folder, "near-signatures", self.unit_name(unit)),
-        }
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
-        name = self.unit_name(unit)
-        labels = read_rows(parts.folder, parts.shuffle("near-labels"), unit, _LABEL)
-        documents = read_sketches(parts.folder, name, self.config)
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        name = self.part
+        labels = read_rows(inputs, self.labels, name, _LABEL)
+        documents = np.frombuffer(open_sketches(inputs, name).buffer(), self.sketch.dtype)
+        inputs.file("dedup", "near-signatures", name, self.keys.file(name))
         is_chosen = np.zeros(len(documents), bool)
         is_chosen[labels["row"]] = True
-        file = parts.shuffle("near-keys").file(name)
-        columns = {"keys": read_band_keys(parts.folder, file, is_chosen, self.config.bands)}
+        keys = read_band_keys(output.folder, self.keys.file(name), is_chosen, self.sketch.bands)
         documents = documents[is_chosen]
-        columns |= {name: documents[name] for name, _ in document_schema(self.config)}
-        columns["part"] = np.full(len(documents), unit, np.uint32)
-        if unit in parts.compared:
+        columns = {column: documents[column] for column, _ in self.sketch.schema}
+        columns |= {"keys": keys, "part": np.full(len(documents), self.number, np.uint32)}
+        if self.is_compared:
             columns["priority"] = np.full(len(documents), COMPARED_PRIORITY)
-        members = pack_rows(_member_schema(self.config), columns)
+        members = pack_rows(_member_schema(self.sketch), columns)
+        count = len(self.members.destinations)
 
         # sorting 16-bit numbers is fast
-        ranges = below(mix(labels["component"]) >> np.uint64(32), parts.ranges).astype(np.uint16)
+        ranges = below(mix(labels["component"]) >> np.uint64(32), count).astype(np.uint16)
         order = np.argsort(ranges, kind="stable")
-        bounds = find_number_bounds(ranges[order], parts.ranges)
-        write_rows(output, parts.shuffle("near-members"), name, members[order], bounds)
+        bounds = find_number_bounds(ranges[order], count)
+        write_rows(output, self.members, name, members[order], bounds)
         return {}
 
 
-@dataclass
-class NearResolve(RangePass):
-    """Per range of components: choose the representatives, see `choose_representatives`."""
+@dataclass(frozen=True)
+class NearResolve(Unit[DedupCounts]):
+    """Choose the representatives of a range of components, see `choose_representatives`."""
 
-    units: int
-    parts: Parts
-    config: NearConfig
-    name: str = "near-resolve"
+    VERSION: ClassVar[int] = NEAR_VERSION
+    number: int
+    sketch: Sketch
+    verify: float
+    members: Pieces
+    clusters: Shuffle
+    dropped: Shuffle
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION, "verify": self.config.verify}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"members": self.parts.digest_pieces("near-members", known, unit)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
-        schema = _member_schema(self.config)
-        members = read_rows(parts.folder, parts.shuffle("near-members"), unit, schema)
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        own = self.members.destination(self.number)
+        members = read_rows(inputs, self.members, own, _member_schema(self.sketch))
         uids = np.ascontiguousarray(members["uid"])
         kept, similarity = self._choose(members, uids)
         stays = kept == np.arange(len(kept))
@@ -220,13 +196,13 @@ class NearResolve(RangePass):
         clusters = build_clusters(kept, uids, similarity, dropped, stays)
         drops = {"uid": uids[dropped], "kept": uids[kept[dropped]]}
         drops["part"] = members["part"][dropped]
-        for name, rows, key in (
-            ("near-clusters", clusters, "cluster"),
-            ("near-dropped", pack_rows(_PART_DROP, drops), "uid"),
+        for shuffle, rows, key in (
+            (self.clusters, clusters, "cluster"),
+            (self.dropped, pack_rows(_PART_DROP, drops), "uid"),
         ):
             rows = rows[np.argsort(rows[key], kind="stable")]
-            bounds = find_hash_bounds(rows[key], parts.ranges)
-            write_rows(output, parts.shuffle(name), self.unit_name(unit), rows, bounds)
+            bounds = find_hash_bounds(rows[key], len(shuffle.destinations))
+            write_rows(output, shuffle, own, rows, bounds)
         return {"near": {"clusters": len(clusters) - len(dropped)}}
 
     def _choose(self, members: NDArray[Any], uids: Uids) -> tuple[Int64, NDArray[np.float32]]:
@@ -234,64 +210,94 @@ class NearResolve(RangePass):
         shared = order_shared(keys)
         return choose_representatives(
             keys[shared],
-            shared // self.config.bands,
+            shared // self.sketch.bands,
             uids,
             np.ascontiguousarray(members["priority"]),
             members["sketch"],
-            self.config.verify,
+            self.verify,
         )
 
 
-@dataclass
-class NearClusters(RangePass):
-    """Per range of uids: write clusters, and send drops to the parts that name the document."""
+@dataclass(frozen=True)
+class NearClusters(Unit[DedupCounts]):
+    """Write the clusters of a range of uids, and send drops to the parts that name the document."""
 
-    units: int
-    parts: Parts
-    after_exact: bool
-    name: str = "near-clusters"
+    VERSION: ClassVar[int] = NEAR_VERSION
+    number: int
+    clusters: Pieces
+    dropped: Pieces
+    kept: Pieces
+    """copies of the documents that exact dedup kept"""
+    drops: Shuffle
+    """to all parts, whose numbers are in the drops"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": NEAR_VERSION, "parts": self.parts.units}
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        name = self.clusters.destination(self.number)
+        with output.file(f"clusters/near/{self.number:06d}.arrow") as path:
+            write_clusters(path, read_rows(inputs, self.clusters, name, CLUSTER))
 
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        names = ["near-clusters", "near-dropped", *["exact-kept"] * self.after_exact]
-        return {name: self.parts.digest_pieces(name, known, unit) for name in names}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
-        with output.file(f"clusters/near/{unit:06d}.arrow") as path:
-            clusters = parts.shuffle("near-clusters")
-            write_clusters(path, read_rows(parts.folder, clusters, unit, CLUSTER))
-
-        drops = read_rows(parts.folder, parts.shuffle("near-dropped"), unit, _PART_DROP)
-        if self.after_exact:
+        drops = read_rows(inputs, self.dropped, name, _PART_DROP)
+        copies = read_rows(inputs, self.kept, name, COPY)
+        if len(copies):
             # copies of a dropped document, which exact dedup removed, name the document kept
             # instead
             drops = drops[np.argsort(drops["uid"])]
-            copies = read_rows(parts.folder, parts.shuffle("exact-kept"), unit, COPY)
             index, present = locate_keys(drops["uid"], copies["uid"])
             named = drops[index[present]]
             named["part"] = copies["part"][present]
             drops = np.concatenate([drops, named])
 
         drops = drops[np.lexsort((drops["uid"], drops["part"]))]
-        bounds = find_number_bounds(drops["part"], parts.units)
-        rows = pack_rows(DROP, {name: drops[name] for name, _ in DROP})
-        write_rows(output, parts.shuffle("near-drops"), self.unit_name(unit), rows, bounds)
+        bounds = find_number_bounds(drops["part"], len(self.drops.destinations))
+        rows = pack_rows(DROP, {column: drops[column] for column, _ in DROP})
+        write_rows(output, self.drops, name, rows, bounds)
         return {}
 
 
 def near_passes(parts: Parts, config: NearConfig, after_exact: bool) -> Iterator[Pass[DedupCounts]]:
     """Yield the passes that find clusters, once `near-keys` is complete."""
-    yield NearCandidates(parts.ranges, parts)
+    sketch = Sketch(config.ngram, config.bands, config.rows)
+    ranges = parts.range_names
+    find = parts.shuffle
+    keys = find("near-keys")
+    members = find("near-members")
+    kept = find("exact-kept").pieces if after_exact else no_pieces("exact-kept")
+
+    pairs = find("near-pairs")
+    candidates = {
+        name: NearCandidates(number, parts.names, keys.pieces, pairs)
+        for number, name in enumerate(ranges)
+    }
+    yield Pass("near-candidates", candidates)
     yield from parts.bundles("near-pairs")
-    yield NearUnion(parts, config)
+
+    labels = find("near-labels")
+    yield Pass("near-union", {_ONE: NearUnion(sketch, pairs.pieces, labels)})
     yield from parts.bundles("near-labels")
-    yield NearMembers(parts.units, parts, config)
+
+    senders = {
+        name: NearMembers(
+            name, number, number in parts.compared, sketch, keys, labels.pieces, members
+        )
+        for number, name in enumerate(parts.names)
+    }
+    yield Pass("near-members", senders)
     yield from parts.bundles("near-members")
-    yield NearResolve(parts.ranges, parts, config)
+
+    clusters = find("near-clusters")
+    dropped = find("near-dropped")
+    resolving = {
+        name: NearResolve(number, sketch, config.verify, members.pieces, clusters, dropped)
+        for number, name in enumerate(ranges)
+    }
+    yield Pass("near-resolve", resolving)
     yield from parts.bundles("near-clusters")
     yield from parts.bundles("near-dropped")
-    yield NearClusters(parts.ranges, parts, after_exact)
+
+    drops = find("near-drops")
+    writing = {
+        name: NearClusters(number, clusters.pieces, dropped.pieces, kept, drops)
+        for number, name in enumerate(ranges)
+    }
+    yield Pass("near-clusters", writing)
     yield from parts.bundles("near-drops")

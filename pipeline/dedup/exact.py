@@ -3,10 +3,10 @@
 Hashes are sent to ranges, and equal hashes are found range by range.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,8 +21,6 @@ from clozeline.pipeline.dedup.parts import (
     COPY,
     DROP,
     DedupCounts,
-    Parts,
-    RangePass,
     Uids,
     build_clusters,
     choose_kept,
@@ -35,8 +33,11 @@ from clozeline.pipeline.dedup.parts import (
     write_clusters,
     write_rows,
 )
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import KnownRecords, Output
+from clozeline.pipeline.execution.rewritten_documents import open_documents
+from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import extract_host
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, cut_marks, match_words
@@ -110,32 +111,22 @@ def normalize_url(url: str) -> str:
     return f"{host}{port_suffix}{parts.path or '/'}{query}{path_in_page}"
 
 
-@dataclass
-class ExactHashes(Pass[DedupCounts]):
-    """Per part: send (hash, uid, priority) of every document to the range of its hash."""
+@dataclass(frozen=True)
+class ExactHashes(Unit[DedupCounts]):
+    """Send (hash, uid, priority) of every document of a part to the range of its hash."""
 
-    units: int
-    parts: Parts
+    VERSION: ClassVar[int] = EXACT_VERSION + MATCH_VERSION
+    part: str
     key: Key
-    name: str = "exact-hashes"
+    hashes: Shuffle
 
-    def unit_name(self, unit: int) -> str:
-        return self.parts.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        version = EXACT_VERSION + MATCH_VERSION
-        return {"version": version, "key": self.key, "ranges": self.parts.ranges}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"documents": self.parts.digest(unit, known)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
         hashes = [uid_column([])]
         uids = [uid_column([])]
         priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
 
-        for batch in read_batches(self.parts.find_documents(unit), _COLUMNS):
+        for batch in read_batches(open_documents(inputs, self.part), _COLUMNS):
             digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
@@ -150,41 +141,34 @@ class ExactHashes(Pass[DedupCounts]):
         }
 
         rows = pack_rows(_HASH_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
-        bounds = find_hash_bounds(rows["hash"], self.parts.ranges)
-        shuffle = self.parts.shuffle("exact-hashes")
-        write_rows(output, shuffle, self.unit_name(unit), rows, bounds)
+        bounds = find_hash_bounds(rows["hash"], len(self.hashes.destinations))
+        write_rows(output, self.hashes, self.part, rows, bounds)
         return {"without_key": without_key}
 
 
-@dataclass
-class ExactSurvivors(RangePass):
-    """Per hash range: choose the document to keep of each group, and send drops to their parts.
+@dataclass(frozen=True)
+class ExactSurvivors(Unit[DedupCounts]):
+    """Choose the document to keep of each group of a hash range, and send drops to their parts.
 
     Before near dedup, it also records which parts hold copies of a kept document, because near
     dedup may drop that document.
     """
 
-    units: int
-    parts: Parts
-    before_near: bool
-    name: str = "exact-survivors"
+    VERSION: ClassVar[int] = EXACT_VERSION
+    number: int
+    compared: Sequence[int]
+    """numbers of the parts whose documents are only compared"""
+    hashes: Pieces
+    drops: Shuffle
+    """to all parts, whose numbers are those of the sources of hashes"""
+    kept: Shuffle | None
+    """None without near dedup"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": EXACT_VERSION,
-            "before_near": self.before_near,
-            "compared": sorted(self.parts.compared),
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"hashes": self.parts.digest_files("exact-hashes", known)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        rows, part = read_numbered_rows(
-            self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _HASH_ROW
-        )
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        name = self.hashes.destination(self.number)
+        rows, part = read_numbered_rows(inputs, self.hashes, name, _HASH_ROW)
         uids = np.ascontiguousarray(rows["uid"])
-        is_compared = self.parts.are_compared(part)
+        is_compared = np.isin(part, self.compared)
         priority = np.where(is_compared, COMPARED_PRIORITY, rows["priority"])
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), priority, uids)
         # a uid may be in an input that is compared, too, but not twice in this corpus
@@ -196,7 +180,7 @@ class ExactSurvivors(RangePass):
         if repeated.any():
             uid = uids[ordered][1:][repeated][0].ljust(16, b"\0").hex()
             raise IntegrityError(
-                f"dedup: document {uid} is twice below {self.parts.documents.folder}: the same "
+                f"dedup: document {uid} is twice below {inputs.find_folder('documents')}: the same "
                 "record was read twice; name each input once"
             )
 
@@ -204,22 +188,21 @@ class ExactSurvivors(RangePass):
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
-        bounds = find_number_bounds(part[order], self.parts.units)
-        name = self.unit_name(unit)
-        write_rows(output, self.parts.shuffle("exact-drops"), name, drops, bounds)
+        bounds = find_number_bounds(part[order], len(self.drops.destinations))
+        write_rows(output, self.drops, name, drops, bounds)
 
-        if self.before_near:
+        if self.kept is not None:
             # the distinct (kept uid, part) pairs
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[find_group_starts(copies)]
-            bounds = find_hash_bounds(copies["uid"], self.parts.ranges)
-            write_rows(output, self.parts.shuffle("exact-kept"), name, copies, bounds)
+            bounds = find_hash_bounds(copies["uid"], len(self.kept.destinations))
+            write_rows(output, self.kept, name, copies, bounds)
 
         stays = (kept == np.arange(len(kept))) | is_compared
         own = dropped[~is_compared[dropped]]
         found = build_clusters(kept, uids, np.ones(len(kept), np.float32), own, stays)
-        with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
+        with output.file(f"clusters/exact/{self.number:06d}.arrow") as path:
             write_clusters(path, found)
         clusters = len(np.unique(kept[own]))
         return {"exact": {"clusters": clusters}}

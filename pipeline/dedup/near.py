@@ -6,10 +6,10 @@ their sets. Texts that agree in all rows of a band are candidates: P(J) = 1 - (1
 bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., chapter 3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,23 +18,24 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, UInt64
 from clozeline.native import minhash
-from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.parts import (
     DedupCounts,
-    Parts,
     Schema,
     find_hash_bounds,
     pack_rows,
+    read_drops,
     uid_column,
     write_rows,
 )
-from clozeline.pipeline.execution.shuffle import PieceFile
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import KnownRecords, Output
+from clozeline.pipeline.execution.rewritten_documents import open_documents
+from clozeline.pipeline.execution.shuffle import PieceFile, Pieces, Shuffle
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, fold
 from clozeline.pipeline.text.word_hashes import hash_bytes, hash_ngrams, hash_words
-from clozeline.recorded_file import find_file
+from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import mix
 
 NEAR_VERSION: Final = 3
@@ -112,25 +113,31 @@ class MinHash:
         return keys.reshape(*signatures.shape[:-1], self.bands)
 
 
-def document_schema(options: NearConfig) -> Schema:
-    """Return the row type of a document; 16 bits of each minimum suffice to estimate similarity."""
-    return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
+@dataclass(frozen=True)
+class Sketch:
+    """What decides the signatures of documents."""
+
+    ngram: int
+    bands: int
+    rows: int
+
+    @property
+    def schema(self) -> Schema:
+        """The row type of a document; 16 bits of each minimum suffice to estimate similarity."""
+        return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({self.bands * self.rows},)<u2")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(list(self.schema))
 
 
 def _documents_file(part: str) -> str:
     return f"tmp/near-documents/{part}.rows"
 
 
-def read_sketches(folder: Path, part: str, config: NearConfig) -> NDArray[Any]:
-    """Return the documents of a part with their sketches, shape [documents]."""
-    file = find_file(folder, f"near-signatures/{part}", _documents_file(part))
-    return np.frombuffer(file.buffer(), np.dtype(list(document_schema(config))))
-
-
-def count_documents(folder: Path, part: str, config: NearConfig) -> int:
-    """Return the number of documents of a part that have a signature."""
-    size = (folder / _documents_file(part)).stat().st_size
-    return size // np.dtype(list(document_schema(config))).itemsize
+def open_sketches(inputs: UnitInputs, part: str) -> RecordedFile:
+    """Return the file of the sketches of a part."""
+    return inputs.file("dedup", "near-signatures", part, _documents_file(part))
 
 
 def read_band_keys(folder: Path, file: str, is_chosen: Bool, bands: int) -> UInt64:
@@ -144,10 +151,9 @@ def read_band_keys(folder: Path, file: str, is_chosen: Bool, bands: int) -> UInt
 
 
 def write_signatures(
-    output: Output, parts: Parts, part: int, documents: NDArray[Any], keys: UInt64
+    output: Output, shuffle: Shuffle, name: str, documents: NDArray[Any], keys: UInt64
 ) -> None:
     """Write the documents of a part, and send their band keys [documents, bands] to ranges."""
-    name = parts.names[part]
     with output.file(_documents_file(name)) as path:
         path.write_bytes(documents.tobytes())
 
@@ -156,49 +162,31 @@ def write_signatures(
     owners = np.repeat(np.arange(len(documents), dtype=np.uint32), keys.shape[1])
     order = np.lexsort((owners, flat))
     rows = pack_rows(KEY_ROW, {"key": flat[order], "row": owners[order]})
-    bounds = find_hash_bounds(rows["key"], parts.ranges)
-    write_rows(output, parts.shuffle("near-keys"), name, rows, bounds)
+    bounds = find_hash_bounds(rows["key"], len(shuffle.destinations))
+    write_rows(output, shuffle, name, rows, bounds)
 
 
-@dataclass
-class NearSignatures(Pass[DedupCounts]):
-    """Per part: write the sketches of documents that exact dedup kept, and send their band keys."""
+@dataclass(frozen=True)
+class NearSignatures(Unit[DedupCounts]):
+    """Write the sketches of the documents of a part that exact dedup kept; send their band keys."""
 
-    units: int
-    parts: Parts
-    config: NearConfig
-    after_exact: bool
-    name: str = "near-signatures"
+    VERSION: ClassVar[int] = NEAR_VERSION + MATCH_VERSION
+    part: str
+    sketch: Sketch
+    keys: Shuffle
+    drops: Pieces
+    """documents that exact dedup drops"""
 
-    def unit_name(self, unit: int) -> str:
-        return self.parts.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        config = self.config
-        return {
-            "version": NEAR_VERSION + MATCH_VERSION,
-            "minhash": [config.ngram, config.bands, config.rows],
-            "ranges": self.parts.ranges,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        documents = {"documents": self.parts.digest(unit, known)}
-        if not self.after_exact:
-            return documents
-        return {**documents, "exact drops": self.parts.digest_pieces("exact-drops", known, unit)}
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        config = self.config
-        dtype = np.dtype(list(document_schema(config)))
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        config = self.sketch
+        dtype = config.dtype
         minhash = MinHash(config.ngram, config.bands, config.rows)
         keys = [np.empty((0, config.bands), np.uint64)]
         documents = [np.empty(0, dtype)]
-        dropped = (
-            self.parts.read_drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
-        )
+        dropped, _ = read_drops(inputs, self.drops, self.part)
 
         for batch in read_batches(
-            self.parts.find_documents(unit), ("uid", "text", "target_text", "n_chars")
+            open_documents(inputs, self.part), ("uid", "text", "target_text", "n_chars")
         ):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
             batch = batch.filter(pa.array(kept))
@@ -210,7 +198,8 @@ class NearSignatures(Pass[DedupCounts]):
             documents.append(rows)
             keys.append(minhash.band_keys(signatures))
 
-        write_signatures(output, self.parts, unit, np.concatenate(documents), np.concatenate(keys))
+        found = np.concatenate(documents)
+        write_signatures(output, self.keys, self.part, found, np.concatenate(keys))
         return {}
 
 

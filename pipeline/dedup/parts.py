@@ -1,7 +1,7 @@
 """Parts, rows and counts that the passes of `dedup` share."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,16 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts, RewriteCounts
-from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
+from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import (
-    KnownRecords,
-    Output,
-    require_equal,
-)
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.schema import row_schema
-from clozeline.recorded_file import RecordedFile
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
 """Names and numpy types of the fields of rows."""
@@ -60,24 +56,41 @@ def write_rows(
             writer.add([rows[first:last].tobytes()])
 
 
-def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) -> NDArray[Any]:
+def read_rows(inputs: UnitInputs, pieces: Pieces, destination: str, schema: Schema) -> NDArray[Any]:
     """Return the rows of a destination, in the order of the sources."""
-    return read_numbered_rows(folder, shuffle, destination, schema)[0]
+    return _join_rows(pieces.read(inputs, "dedup", destination), schema)[0]
 
 
 def read_numbered_rows(
-    folder: Path, shuffle: Shuffle, destination: int, schema: Schema
+    inputs: UnitInputs, pieces: Pieces, destination: str, schema: Schema
 ) -> tuple[NDArray[Any], NDArray[np.uint32]]:
     """Return the rows of a destination and the index of the source of each row, shape [n]."""
+    return _join_rows(pieces.read(inputs, "dedup", destination, numbered=True), schema)
+
+
+def _join_rows(
+    pieces: Iterable[tuple[int, bytes]], schema: Schema
+) -> tuple[NDArray[Any], NDArray[np.uint32]]:
     dtype = np.dtype(list(schema))
     content = bytearray()  # to join pieces would hold all twice
     sources = list[int]()
     sizes = list[int]()
-    for source, piece in shuffle.read(folder, destination):
+    for source, piece in pieces:
         content += piece
         sources.append(source)
         sizes.append(len(piece) // dtype.itemsize)
     return np.frombuffer(content, dtype), np.repeat(np.array(sources, np.uint32), sizes)
+
+
+def read_drops(inputs: UnitInputs, pieces: Pieces, part: str) -> tuple[Uids, Uids]:
+    """Return the dropped uids that concern a part, sorted, and the uid kept instead of each.
+
+    `exact-drops` are documents of the part. `near-drops` also include kept documents of which the
+    part had exact copies.
+    """
+    drops = read_rows(inputs, pieces, part, DROP)
+    order = np.argsort(drops["uid"])
+    return drops["uid"][order], drops["kept"][order]
 
 
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
@@ -212,87 +225,47 @@ class DedupCounts(RewriteCounts, total=False):
 
 @dataclass(frozen=True)
 class Parts:
-    """The documents that dedup reads, by part, and the files between its passes."""
+    """The parts and hash ranges of dedup, and the shuffles between them."""
 
-    documents: DocumentParts  # of the previous stage
-    folder: Path  # of dedup
-    ranges: int  # number of hash ranges
+    names: tuple[str, ...]
+    """names of the parts, in files and records"""
+    ranges: int
+    """number of hash ranges"""
     compared: frozenset[int] = frozenset()
     """numbers of the parts whose documents are compared by exact and near dedup, never written"""
+    salts: Mapping[str, str] = field(default_factory=dict)
+    """salts of shuffles, by name"""
 
-    @property
-    def units(self) -> int:
-        """Number of parts."""
-        return len(self.documents)
+    @cached_property
+    def range_names(self) -> tuple[str, ...]:
+        """Names of the hash ranges.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parts, in files and records."""
-        return self.documents.names
-
-    def find_documents(self, part: int) -> RecordedFile:
-        return self.documents.file(part)
-
-    def digest(self, part: int, known: KnownRecords) -> str:
-        """Return the digest of the documents of a part."""
-        return self.documents.digest(part, known)
-
-    def are_compared(self, part: NDArray[np.uint32]) -> Bool:
-        """Return whether documents of these parts are only compared, shape [n]."""
-        return np.isin(part, sorted(self.compared))
+        Each holds their number: a range of another number holds other hashes, and sends other rows
+        to other units, even if it holds none.
+        """
+        return tuple(f"{number:06d}-of-{self.ranges:06d}" for number in range(self.ranges))
 
     def shuffle(self, name: str) -> Shuffle:
         """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
-        source, destination, writer = SHUFFLES[name]
-        sides = self._sides
-        return Shuffle(name, sides[source], len(sides[destination]), writer)
+        if name not in self._shuffles:
+            source, destination, writer = SHUFFLES[name]
+            sides = {"parts": self.names, "ranges": self.range_names, "one": ("000000",)}
+            salt = self.salts.get(name, "")
+            self._shuffles[name] = Shuffle(name, sides[source], sides[destination], writer, salt)
+        return self._shuffles[name]
+
+    @cached_property
+    def _shuffles(self) -> dict[str, Shuffle]:
+        return {}
 
     def bundles(self, name: str) -> Sequence[Pass[DedupCounts]]:
         """Return the pass that bundles the files of a shuffle, if there is one."""
-        return self.shuffle(name).passes(self.folder)
-
-    @cached_property
-    def _sides(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the units on each side of a shuffle."""
-        return {
-            "parts": self.names,
-            "ranges": tuple(name_range(number, self.ranges) for number in range(self.ranges)),
-            "one": ("000000",),
-        }
-
-    def digest_pieces(self, name: str, known: KnownRecords, destination: int) -> str:
-        """Return a digest of the rows for a destination of a shuffle."""
-        return self.shuffle(name).digest(self.folder, known, destination)
-
-    def digest_files(self, name: str, known: KnownRecords) -> str:
-        """Return a digest of all rows of a shuffle, for units that name parts by their number."""
-        return self.shuffle(name).whole_digest(self.folder, known)
-
-    def read_drops(self, name: str, part: int) -> tuple[Uids, Uids]:
-        """Return the dropped uids that concern a part, sorted, and the uid kept instead of each.
-
-        `exact-drops` are documents of the part. `near-drops` also include kept documents of which
-        the part had exact copies.
-        """
-        drops = read_rows(self.folder, self.shuffle(name), part, DROP)
-        order = np.argsort(drops["uid"])
-        return drops["uid"][order], drops["kept"][order]
+        return self.shuffle(name).passes("dedup")
 
 
-class RangePass(Pass[DedupCounts]):
-    """A pass over hash ranges, whose units bear the number of ranges in their names.
-
-    Each range of another number holds other hashes, and sends other rows to other units, even if it
-    holds none.
-    """
-
-    def unit_name(self, unit: int) -> str:
-        return name_range(unit, self.units)
-
-
-def name_range(number: int, ranges: int) -> str:
-    """Return the name of one of `ranges` hash ranges."""
-    return f"{number:06d}-of-{ranges:06d}"
+def no_pieces(name: str) -> Pieces:
+    """Return the pieces of a shuffle that the recipe does not have."""
+    return Pieces(name, SHUFFLES[name][2])
 
 
 def count_ranges(shards: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 import xxhash
@@ -20,22 +20,22 @@ from clozeline.pipeline.dedup.config import Within
 from clozeline.pipeline.dedup.parts import (
     PIECE_DROP,
     DedupCounts,
-    Parts,
-    RangePass,
     find_group_starts,
     find_hash_bounds,
     find_number_bounds,
     pack_rows,
+    read_drops,
     read_numbered_rows,
     read_rows,
     uid_bytes,
     uid_column,
     write_rows,
 )
-from clozeline.pipeline.execution.rewritten_documents import rewrite_part
-from clozeline.pipeline.execution.shuffle import NOTHING
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import KnownRecords, Output, add_counts
+from clozeline.pipeline.execution.rewritten_documents import open_documents, rewrite_part
+from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm, fold, normalize_as
@@ -57,6 +57,8 @@ unit."""
 class TextPieces(ABC):
     """Base class of types of pieces: runs of units (lines, sentences, words) of a text."""
 
+    VERSION: ClassVar[int] = REPEATS_VERSION + MATCH_VERSION
+    """raised if hashes or decisions change"""
     NAME: ClassVar[str]
     SEPARATOR: ClassVar[str] = "\n\n"
     """string that joins the texts before and after a removed run"""
@@ -70,11 +72,6 @@ class TextPieces(ABC):
     """number of units of a piece"""
     numbers: bool = True
     """whether different numbers make different pieces"""
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Versions and options that determine hashes and decisions, as JSON data."""
-        return {"type": self.NAME, "version": REPEATS_VERSION + MATCH_VERSION, **asdict(self)}
 
     def digest_words(self, text: str) -> bytes:
         """Return the hashes of the words of a text, 8 bytes each."""
@@ -136,11 +133,8 @@ class LinePieces(TextPieces):
 class SpanPieces(TextPieces):
     """Runs of consecutive sentences (C4, arXiv 1910.10683 section 2.2)."""
 
+    VERSION: ClassVar[int] = TextPieces.VERSION + Regex.VERSION
     NAME: ClassVar[str] = "spans"
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return {**super().options, "splitter": Regex.VERSION}
 
     @cached_property
     def splitter(self) -> Regex:
@@ -170,30 +164,20 @@ def _hash_all(digests: Iterable[bytes]) -> UInt64:
     return np.array([xxhash.xxh3_64_intdigest(digest) for digest in digests], np.uint64)
 
 
-class PieceHashes(Pass[DedupCounts]):
-    """Per part: hash the pieces of the documents that earlier types keep, and send the hashes.
+@dataclass(frozen=True)
+class PieceHashes(Unit[DedupCounts]):
+    """Hash the pieces of the documents of a part that earlier types keep, and send the hashes.
 
     Texts with a translation are neither counted nor changed, because their sides would differ.
     """
 
-    def __init__(self, pieces: TextPieces, earlier: "RemovalTypes") -> None:
-        self.parts = earlier.parts
-        self.pieces = pieces
-        self.earlier = earlier
-        self.name = f"{pieces.NAME}-hashes"
-        self.units = earlier.parts.units
+    part: str
+    is_compared: bool
+    pieces: TextPieces
+    earlier: "RemovalTypes"
+    sent: Shuffle
 
-    def unit_name(self, unit: int) -> str:
-        return self.parts.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {**self.earlier.options, **self.pieces.options, "ranges": self.parts.ranges}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return self.earlier.reads(unit, known)
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
         name = self.pieces.NAME
         hashes = [np.empty(0, np.uint64)]
         firsts = [np.empty(0, np.int64)]
@@ -202,7 +186,8 @@ class PieceHashes(Pass[DedupCounts]):
         sizes = list[int]()
         pairs = 0
 
-        for row, document in self.earlier.documents(unit):
+        removal = PartRemoval(self.earlier, inputs, self.part, self.is_compared)
+        for row, document in removal.documents():
             if document.target_text is not None:
                 pairs += 1
                 continue
@@ -223,36 +208,25 @@ class PieceHashes(Pass[DedupCounts]):
         }
         order = np.argsort(columns["hash"], kind="stable")
         packed = pack_rows(_PIECE_ROW, columns)[order]
-        bounds = find_hash_bounds(columns["hash"][order], parts.ranges)
-        write_rows(output, parts.shuffle(f"{name}-hashes"), self.unit_name(unit), packed, bounds)
+        bounds = find_hash_bounds(columns["hash"][order], len(self.sent.destinations))
+        write_rows(output, self.sent, self.part, packed, bounds)
         return {"pieces": {name: {"pairs": pairs}}}
 
 
-class PieceDrops(RangePass):
-    """Per range of hashes: find repeated pieces, and send the removed pieces to their parts."""
+@dataclass(frozen=True)
+class PieceDrops(Unit[DedupCounts]):
+    """Find repeated pieces in a range of hashes, and send the removed pieces to their parts."""
 
-    def __init__(self, parts: Parts, pieces: TextPieces) -> None:
-        self.parts = parts
-        self.pieces = pieces
-        self.name = f"{pieces.NAME}-drops"
-        self.units = parts.ranges
+    number: int
+    pieces: TextPieces
+    hashes: Pieces
+    drops: Shuffle
+    """to all parts, whose numbers are those of the sources of hashes"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.pieces.options
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            f"{self.pieces.NAME} of documents": self.parts.digest_files(
-                f"{self.pieces.NAME}-hashes", known
-            )
-        }
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        parts = self.parts
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        own = self.hashes.destination(self.number)
         name = self.pieces.NAME
-        rows, part = read_numbered_rows(
-            parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE_ROW
-        )
+        rows, part = read_numbered_rows(inputs, self.hashes, own, _PIECE_ROW)
         order = np.lexsort((rows["first"], rows["uid"], rows["hash"]))
         rows = rows[order]
         part = part[order]
@@ -274,61 +248,40 @@ class PieceDrops(RangePass):
         # runs of units [first, last) of the documents, by part
         order = np.lexsort((removed["first"], removed["row"], part))
         removed = removed[order]
-        bounds = find_number_bounds(part[order], parts.units)
+        bounds = find_number_bounds(part[order], len(self.drops.destinations))
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
-        shuffle = parts.shuffle(f"{name}-drops")
-        write_rows(output, shuffle, self.unit_name(unit), pack_rows(PIECE_DROP, columns), bounds)
+        write_rows(output, self.drops, own, pack_rows(PIECE_DROP, columns), bounds)
         return {"pieces": {name: {"repeated": int(repeated.sum())}}}
 
 
 @dataclass(frozen=True)
 class RemovalTypes:
-    """The types of duplicates to remove: `exact`, `near`, then each type of pieces."""
+    """The types of duplicates to remove: `exact`, `near`, then each type of pieces.
 
-    parts: Parts
-    exact: bool
-    near: bool
-    pieces: tuple[TextPieces, ...]
+    A type that removes nothing from a part does not decide about it, so options of pieces are in
+    the digests of what is removed (`salt_pieces`), not here.
+    """
+
+    exact: Pieces
+    near: Pieces
+    runs: tuple[Pieces, ...]
+    """runs of units to remove, by type of pieces"""
     seed: int
-    forms: Mapping[str, NormalForm] = field(default_factory=dict)
+    pieces: Mapping[str, TextPieces] = field(compare=False)
+    """types of pieces by the name of the shuffle of their runs"""
+    forms: Mapping[str, NormalForm] = field(compare=False, default_factory=dict)
     """stored form of texts by source group; other groups have the form `prose`"""
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Versions and options that determine which documents stay, as JSON data."""
-        return {"version": REPEATS_VERSION, "seed": self.seed}
+    def before(self, drops: str) -> "RemovalTypes":
+        """Return the types that are removed before pieces are compared."""
+        names = [each.name for each in self.runs]
+        return replace(self, runs=self.runs[: names.index(drops)])
 
-    def reads(self, part: int, known: KnownRecords) -> Mapping[str, str]:
-        """Return digests of the documents of a part, and of what is removed from them.
 
-        A type that removes nothing from the part is left out, so its options do not matter.
-        """
-        removed = ["exact-drops"] * self.exact + ["near-drops"] * self.near
-        drops = {name: self.parts.digest_pieces(name, known, part) for name in removed}
-        for each in self.pieces:
-            name = f"{each.NAME}-drops"
-            drops[name] = self.parts.digest_pieces(name, known, part)
-            if drops[name] != NOTHING:
-                options = config_digest([dict(each.options), dict(self.forms)])
-                drops[f"{each.NAME} options"] = options
-
-        found = {name.replace("-", " "): digest for name, digest in drops.items()}
-        changed = {name: digest for name, digest in found.items() if digest != NOTHING}
-        role = {"role": "compare"} if part in self.parts.compared else {}
-        return {"documents": self.parts.digest(part, known), **role, **changed}
-
-    def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
-        """Return the types that are removed before these pieces are compared."""
-        return replace(self, pieces=self.pieces[: self.pieces.index(pieces)])
-
-    def documents(self, part: int) -> Iterator[tuple[int, Document]]:
-        """Yield each document that stays, without removed pieces, and its row in the part."""
-        removal = PartRemoval(self, part)
-        for row, document in enumerate(read_documents(self.parts.find_documents(part))):
-            decided = removal.decide(row, document)
-            if isinstance(decided, Document):
-                yield row, decided
+def salt_pieces(pieces: TextPieces, forms: Mapping[str, NormalForm]) -> str:
+    """Return a digest of the options that decide what remains of a text without some pieces."""
+    return config_digest([pieces.NAME, pieces.VERSION, asdict(pieces), dict(forms)])
 
 
 @dataclass
@@ -336,21 +289,30 @@ class PartRemoval:
     """Decides about the documents of a part, and counts the pieces that it removes."""
 
     removals: RemovalTypes
-    part: int
+    inputs: UnitInputs
+    part: str
+    is_compared: bool
 
     def __post_init__(self) -> None:
         self.counts: DedupCounts = {"edited": 0, "edits": {}}
-        self._exact = self._read_drops("exact-drops") if self.removals.exact else {}
-        self._near = self._read_drops("near-drops") if self.removals.near else {}
+        self._exact = self._read_drops(self.removals.exact)
+        self._near = self._read_drops(self.removals.near)
         # runs of units by type of pieces and row of the document
-        self._runs = {pieces.NAME: self._read_runs(pieces.NAME) for pieces in self.removals.pieces}
+        self._runs = {each.name: self._read_runs(each) for each in self.removals.runs}
+
+    def documents(self) -> Iterator[tuple[int, Document]]:
+        """Yield each document that stays, without removed pieces, and its row in the part."""
+        for row, document in enumerate(read_documents(open_documents(self.inputs, self.part))):
+            decided = self.decide(row, document)
+            if isinstance(decided, Document):
+                yield row, decided
 
     def decide(self, row: int, document: Document) -> Document | Rejection | None:
         """Return a document without removed pieces, or its rejection, by its row in the part.
 
         None for a document that is only compared.
         """
-        if self.part in self.removals.parts.compared:
+        if self.is_compared:
             return None
         if (kept := self._exact.get(document.uid)) is not None:
             # the copy that exact dedup kept may itself have been dropped for a near-duplicate
@@ -365,9 +327,10 @@ class PartRemoval:
         removed = dict[str, int]()
         form = self.removals.forms.get(document.source_group, "prose")
 
-        for pieces in self.removals.pieces:
-            if not (runs := self._runs[pieces.NAME].get(row)):
+        for name, by_row in self._runs.items():
+            if not (runs := by_row.get(row)):
                 continue
+            pieces = self.removals.pieces[name]
             remaining = pieces.remove_runs(text, document.language, runs, form)
             if not remaining:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
@@ -385,47 +348,31 @@ class PartRemoval:
             document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed
         )
 
-    def _read_drops(self, name: str) -> dict[bytes, bytes]:
+    def _read_drops(self, drops: Pieces) -> dict[bytes, bytes]:
         """Return the kept uid of each dropped uid; near drops may repeat a uid."""
-        dropped, kept = map(uid_bytes, self.removals.parts.read_drops(name, self.part))
+        dropped, kept = map(uid_bytes, read_drops(self.inputs, drops, self.part))
         return dict(zip(dropped, kept, strict=True))
 
-    def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
-        parts = self.removals.parts
-        rows = np.sort(
-            read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP)
-        )
+    def _read_runs(self, drops: Pieces) -> dict[int, list[tuple[int, int]]]:
+        rows = np.sort(read_rows(self.inputs, drops, self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
         return runs
 
 
-@dataclass
-class RemoveDuplicates(Pass[DedupCounts]):
-    """Per part: write the remaining documents, and rejections that name the kept document."""
+@dataclass(frozen=True)
+class RemoveDuplicates(Unit[DedupCounts]):
+    """Write the remaining documents of a part, and rejections that name the kept document."""
 
-    units: int
+    VERSION: ClassVar[int] = REPEATS_VERSION
+    part: str
+    is_compared: bool
     removals: RemovalTypes
-    name: str = "main"
 
-    def unit_name(self, unit: int) -> str:
-        return self.removals.parts.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.removals.options
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return self.removals.reads(unit, known)
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = PartRemoval(self.removals, unit)
-        rewritten = rewrite_part(
-            output,
-            self.unit_name(unit),
-            self.removals.parts.find_documents(unit),
-            removal.decide,
-        )
-        counts: DedupCounts = {**removal.counts}
-        add_counts(counts, rewritten)
-        return counts
+    def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
+        removal = PartRemoval(self.removals, inputs, self.part, self.is_compared)
+        documents = open_documents(inputs, self.part)
+        counts: DedupCounts = {}
+        add_counts(counts, rewrite_part(output, self.part, documents, removal.decide))
+        return add_counts(counts, removal.counts)

@@ -12,8 +12,8 @@ from clozeline.errors import plural
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
-from clozeline.pipeline.dedup.near import NearSignatures
-from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges
+from clozeline.pipeline.dedup.near import NearSignatures, Sketch
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges, no_pieces
 from clozeline.pipeline.dedup.repeats import (
     LinePieces,
     PieceDrops,
@@ -22,6 +22,7 @@ from clozeline.pipeline.dedup.repeats import (
     RemoveDuplicates,
     SpanPieces,
     TextPieces,
+    salt_pieces,
 )
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
@@ -49,40 +50,72 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                     )
 
     def passes(self) -> Iterator[Pass[DedupCounts]]:
-        ranges = count_ranges(self.plan.shards)
-        parts = Parts(self.documents, self.folder, ranges, self.plan.compared)
         exact = self.config.exact
         near = self.config.near
+        pieces = {f"{each.NAME}-drops": each for each in choose_pieces(self.config)}
+        forms = self._stored_forms()
+        salts = {name: salt_pieces(each, forms) for name, each in pieces.items()}
+        ranges = count_ranges(self.plan.shards)
+        parts = Parts(self.documents.names, ranges, self.plan.compared, salts)
+        find = parts.shuffle
+        exact_drops = no_pieces("exact-drops")
+        near_drops = no_pieces("near-drops")
 
         if exact is not None:
-            yield ExactHashes(parts.units, parts, exact.key)
+            exact_drops = find("exact-drops").pieces
+            kept = None if near is None else find("exact-kept")
+            hashes = find("exact-hashes")
+            yield Pass(
+                "exact-hashes", {part: ExactHashes(part, exact.key, hashes) for part in parts.names}
+            )
             yield from parts.bundles("exact-hashes")
-            yield ExactSurvivors(parts.ranges, parts, near is not None)
+            compared = sorted(parts.compared)
+            survivors = {
+                name: ExactSurvivors(number, compared, hashes.pieces, find("exact-drops"), kept)
+                for number, name in enumerate(parts.range_names)
+            }
+            yield Pass("exact-survivors", survivors)
             yield from parts.bundles("exact-drops")
             yield from parts.bundles("exact-kept") if near is not None else []
 
         if near is not None:
-            yield NearSignatures(parts.units, parts, near, exact is not None)
+            near_drops = find("near-drops").pieces
+            sketch = Sketch(near.ngram, near.bands, near.rows)
+            keys = find("near-keys")
+            signing = {
+                part: NearSignatures(part, sketch, keys, exact_drops) for part in parts.names
+            }
+            yield Pass("near-signatures", signing)
             yield from parts.bundles("near-keys")
             yield from near_passes(parts, near, exact is not None)
 
-        pieces = choose_pieces(self.config)
-        removals = RemovalTypes(
-            parts,
-            exact is not None,
-            near is not None,
-            pieces,
-            self.recipe.seed,
-            self._stored_forms(),
+        runs = tuple(
+            find(name).pieces if name in pieces else no_pieces(name)
+            for name in ("lines-drops", "spans-drops")
         )
+        removals = RemovalTypes(exact_drops, near_drops, runs, self.recipe.seed, pieces, forms)
+        is_compared = {part: number in parts.compared for number, part in enumerate(parts.names)}
 
-        for each in pieces:
-            yield PieceHashes(each, removals.earlier_types(each))
+        for drops, each in pieces.items():
+            earlier = removals.before(drops)
+            sent = find(f"{each.NAME}-hashes")
+            hashing = {
+                part: PieceHashes(part, is_compared[part], each, earlier, sent)
+                for part in parts.names
+            }
+            yield Pass(f"{each.NAME}-hashes", hashing)
             yield from parts.bundles(f"{each.NAME}-hashes")
-            yield PieceDrops(parts, each)
-            yield from parts.bundles(f"{each.NAME}-drops")
+            dropping = {
+                name: PieceDrops(number, each, sent.pieces, find(drops))
+                for number, name in enumerate(parts.range_names)
+            }
+            yield Pass(drops, dropping)
+            yield from parts.bundles(drops)
 
-        yield RemoveDuplicates(parts.units, removals)
+        writing = {
+            part: RemoveDuplicates(part, is_compared[part], removals) for part in parts.names
+        }
+        yield Pass("main", writing)
 
     def _stored_forms(self) -> Mapping[str, NormalForm]:
         """Return the stored form that `clean` gave the texts, by source group."""

@@ -5,21 +5,20 @@ stored once in `OUT/read/`, with their hash in the record of the unit, and the p
 files as inputs. To read again: `--force read`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.block_tasks import READ_FOLDER, BlockTask, list_block_tasks
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.stages import Pass, Stage, describe_algorithms
-from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output
-from clozeline.pipeline.ingest.datatrove_blocks import create_block, import_block
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Counts, Output
+from clozeline.pipeline.ingest.datatrove_blocks import create_block
 from clozeline.pipeline.ingest.documents.json_lines import open_json_lines
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
 from clozeline.pipeline.recipe import Recipe
-
-_VERSION: Final = 1
 
 
 class ReadCounts(Counts, total=False):
@@ -28,33 +27,17 @@ class ReadCounts(Counts, total=False):
     media: int  # images and other media of documents, which are not stored
 
 
-@dataclass
-class BlockReading(Pass[ReadCounts]):
-    """Per task of a reader: write the documents that it yields as lines of JSON."""
+@dataclass(frozen=True)
+class BlockReading(Unit[ReadCounts]):
+    """Write the documents that a task of a reader yields as lines of JSON.
 
-    tasks: Sequence[BlockTask]
-    units: int
-    name: str = "main"
+    What a reader reads is not known, so its documents are stored.
+    """
 
-    def unit_name(self, unit: int) -> str:
-        return self.tasks[unit].name
+    task: BlockTask
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        task = self.tasks[unit]
-        return {
-            "version": _VERSION,
-            "block": task.block,
-            "options": task.arguments,
-            "world_size": task.world_size,
-            **describe_algorithms([import_block(task.block)]),
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        """Return nothing: what a reader reads is not known, so its documents are stored."""
-        return {}
-
-    def run(self, unit: int, output: Output) -> ReadCounts:
-        task = self.tasks[unit]
+    def run(self, inputs: UnitInputs, output: Output) -> ReadCounts:
+        task = self.task
         counts = ReadCounts(documents_out=0, media=0)
         with output.file(task.file) as temporary, open_json_lines(temporary) as write:
             for document in _read_documents(task):
@@ -89,7 +72,7 @@ class ReadStage(Stage[None, ReadCounts]):
 
     def passes(self) -> Sequence[Pass[ReadCounts]]:
         """Return one pass, in which each task is a unit."""
-        return [BlockReading(self.tasks, len(self.tasks))]
+        return [Pass("main", {task.name: BlockReading(task) for task in self.tasks})]
 
     def row(self, counts: ReadCounts) -> StageRow:
         media = {"media, which are not stored": counts["media"]}

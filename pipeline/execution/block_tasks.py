@@ -1,6 +1,6 @@
 """Tasks of readers of datatrove, and the files with their documents."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +8,7 @@ from typing import Any, Final
 from clozeline import plugins
 from clozeline.configuration.config import config_digest, validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.datatrove_blocks import import_block
 from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX
 from clozeline.pipeline.ingest.reader_options import select_options
@@ -27,6 +28,11 @@ class BlockTask:
     arguments: Mapping[str, Any]
     rank: int
     world_size: int
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The class of the reader."""
+        return [import_block(self.block)]
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import glob
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -339,15 +339,6 @@ def observe_file(path: Path | RemoteFile) -> FileState:
     status = path.stat()
     inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
     return FileState(status.st_size, status.st_mtime_ns, inode)
-
-
-def require_unchanged(states: Mapping[Path, FileState]) -> None:
-    """Raise StorageError if a file has changed since the run started."""
-    for path, state in states.items():
-        if not path.is_file() or observe_file(path) != state:
-            raise StorageError(
-                f"{path}: it changed since the run started: run the same command again"
-            )
 
 
 @cache

@@ -49,9 +49,13 @@ class PlanRow:
     """units that must run, or may have to"""
     reasons: tuple[str, ...]
     cpu_seconds: float
+    is_whole: bool = True
+    """false if the units depend on files that do not exist yet"""
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the row, without the name of the stage."""
+        if not self.is_whole and not self.most:
+            return "", "", "unknown yet", duration(self.cpu_seconds)
         to_make = f"{self.sure:,}" if self.sure == self.most else f"{self.sure:,} to {self.most:,}"
         time = duration(self.cpu_seconds) if self.reasons else ""
         return f"{self.units:,}", f"{self.kept:,}", to_make, time

@@ -5,6 +5,7 @@ a stage, so a report takes the same time for any corpus.
 """
 
 import heapq
+import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ import pyarrow as pa
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import IntegrityError, StorageError, plural
-from clozeline.files import parse_json, publish_json, publish_text
+from clozeline.files import parse_json, publish_json, publish_text, read_json
+from clozeline.pipeline.execution.arguments import find_stored
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Stage, stage_of
-from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord
+from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord, arguments_path
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     read_batches,
@@ -60,6 +62,8 @@ _MOST_SHOWN_RECORDS: Final = 20
 _MOST_SHOWN_CHARACTERS: Final = 400
 # Most inputs that are listed by name.
 _MOST_LISTED_INPUTS: Final = 50
+# Most different options of the units of a pass that a report lists.
+_MOST_OPTIONS: Final = 16
 # Nouns by which the first sentence counts the output, by stage.
 _OUTPUT_NOUNS: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
@@ -69,17 +73,13 @@ def write_stage_report(
     counts: StageCounts,
     records: Sequence[UnitRecord],
     seconds: float,
-    options: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write `report.json` of a stage, with the versions and options that decided its output.
-
-    `options` has the options of all passes by their digests, which the records name.
-    """
+    """Write `report.json` of a stage, with the versions and options that decided its output."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
-    passes: dict[str, dict[str, Mapping[str, Any]]] = {}
+    passes: dict[str, list[UnitRecord]] = {}
     for record in records:
-        passes.setdefault(record.pass_name, {})[record.options] = options[record.options]
-    listed = {name: [each[digest] for digest in sorted(each)] for name, each in passes.items()}
+        passes.setdefault(record.pass_name, []).append(record)
+    listed = {name: _describe_pass(stage.folder, each) for name, each in passes.items()}
     decided = {"passes": listed, "packages": _package_versions()}
 
     content = {
@@ -93,6 +93,26 @@ def write_stage_report(
     }
 
     publish_json(stage.folder / "report.json", add_checksum(content))
+
+
+def _describe_pass(folder: Path, records: Sequence[UnitRecord]) -> dict[str, Any]:
+    """Return the arguments that the units of a pass share; a list where their options differ.
+
+    Plain arguments that differ are left out: they are those of single units.
+    """
+    shared: dict[str, Any] = {}
+    for name in records[0].arguments:
+        values = {json.dumps(record.arguments.get(name)) for record in records}
+        found = [json.loads(value) for value in sorted(values)]
+        options = [
+            read_json(arguments_path(folder, digest)) if (digest := find_stored(value)) else value
+            for value in found
+        ]
+        if len(found) == 1:
+            shared[name] = options[0]
+        elif len(found) <= _MOST_OPTIONS and not isinstance(found[0], (str, int)):
+            shared[name] = options
+    return shared
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from clozeline.pipeline.execution.equations import Equation
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
-    KnownRecords,
     Output,
     add_counts,
     require_equal,
 )
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
-    DOCUMENTS_FOLDER,
     Rejection,
     documents_name,
     read_documents,
@@ -42,9 +41,10 @@ class DocumentParts:
         name = self.names[part]
         return find_file(self.folder, f"main/{name}", documents_name(name))
 
-    def digest(self, part: int, known: KnownRecords) -> str:
-        """Return the digest of the documents of a part."""
-        return known.digest(self.folder, "main", self.names[part], DOCUMENTS_FOLDER)
+
+def open_documents(inputs: UnitInputs, part: str) -> RecordedFile:
+    """Return the documents of a part that a stage reads."""
+    return inputs.file("documents", "main", part, documents_name(part))
 
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection | None]

@@ -13,6 +13,7 @@ from clozeline.errors import (
     plural,
 )
 from clozeline.pipeline.execution.block_reading import ReadStage
+from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
 from clozeline.pipeline.execution.progress import PlanRow, Progress
@@ -33,7 +34,7 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.recipe import Recipe
 from clozeline.terminal import duration, size_text
 
-_INPUT_REASONS: Final = (NEW, "input changed")
+_INPUT_REASONS: Final = (NEW, INPUT_CHANGED)
 """Reasons that the changes of the inputs say better."""
 _MOST_REASONS: Final = 3
 """Most reasons in a row of the table of `--plan`."""
@@ -131,20 +132,22 @@ class StagePreview:
 
     @property
     def changed(self) -> bool:
-        """Whether a unit must run, or may have to, or must be removed."""
-        return not self.is_whole or any(state.changed or state.removed for state in self.states)
+        """Whether a unit must run or be taken, or may have to, or must be removed."""
+        return not self.is_whole or any(
+            state.changed or state.reused or state.removed for state in self.states
+        )
 
     def find_missing(self) -> str:
         """Return why the first incomplete unit must run; "" if the stage is complete."""
         for state in self.states:
-            for unit in state.changed:
-                why = state.reasons.get(unit, "what it reads must be made again")
-                return f"{state.work.name}/{state.work.unit_name(unit)}: {why}"
+            for unit in sorted({*state.changed, *state.reused}):
+                why = state.reasons.get(unit) or state.waiting.get(unit) or NEW
+                return f"{state.work.name}/{state.work.names[unit]}: {why}"
         return "" if self.is_whole else "its units are not known yet"
 
     def row(self) -> PlanRow:
         """Return the row of the stage in the table of `--plan`."""
-        units = sum(state.work.units for state in self.states)
+        units = sum(len(state.work.units) for state in self.states)
         sure = sum(len(state.reasons) for state in self.states)
         most = sum(len(state.changed) for state in self.states)
         counts: Counter[str] = Counter()
@@ -154,15 +157,16 @@ class StagePreview:
             counts = Counter({why: n for why, n in counts.items() if why not in _INPUT_REASONS})
         is_first = self.changed and not any(state.has_records for state in self.states)
         reasons = [f"{why} ({count:,})" for why, count in counts.most_common(_MOST_REASONS)]
-        waits = ["what it reads is made again"] * (most > sure or not self.is_whole)
-        why = ["first run"] if is_first else [*filter(None, [self.changes]), *reasons, *waits]
+        waits = Counter(why for state in self.states for why in state.waiting.values())
+        reasons += [f"{why}: 0 to {count:,}" for why, count in waits.most_common(_MOST_REASONS)]
+        why = ["first run"] if is_first else [*filter(None, [self.changes]), *reasons]
 
         # measured units stand for the others; without any, the size of the input decides
         measured = [state.cpu_seconds for state in self.states if state.has_records]
         share = most / units if units else 1
         seconds = sum(measured) if measured else self.seconds_per_mb * self.input_mb * share
         known = units - most
-        return PlanRow(self.stage, units, known, sure, most, tuple(why), seconds)
+        return PlanRow(self.stage, units, known, sure, most, tuple(why), seconds, self.is_whole)
 
 
 def preview_stages(
@@ -186,6 +190,7 @@ def preview_stages(
             states += StageRun(stage, known, verify=verify, force=name == force).preview()
         except ClozelineError:  # its passes depend on files of earlier stages
             is_whole = False
+            known.unknown.add(stage.folder)
         yield StagePreview(
             name,
             states,

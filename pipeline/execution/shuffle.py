@@ -4,36 +4,42 @@ If many units write pieces, a pass in between bundles their files: the second pa
 for 256 units. With n units on both sides, that makes 2 n + n² / 256 opens instead of n².
 
 A file of pieces consists of the concatenated pieces, an index of (offset, length, hash), and the
-number of pieces with its hash. Each hash covers the name of the file and the index of the piece
-too, so that swapped pieces and files are detected.
+numbers of destinations and of pieces with their hash. Each hash covers the name of the file and the
+index of the piece too, so that swapped pieces and files are detected.
 """
 
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
-from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.stages import Pass, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, KnownRecords, Output
+from clozeline.seeding import hash64, mix, mix_one
 
 # Most files in one bundle; a process opens at most as many files at a time.
 _BUNDLE_FILES: Final = 256
 # Least number of (file, destination) pairs for which files are bundled.
 _BUNDLED_OPENS: Final = 8_192
-_BUNDLES_VERSION: Final = 1
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
-_INDEX_END: Final = struct.Struct("<QQ")
-
+_INDEX_END: Final = struct.Struct("<QQQ")
+_DIGEST_ROW: Final = np.dtype([("destination", "<u8"), ("content", "<u8")])
+"""Row of a file of digests: hash of the name of a destination, and of what a source sends it."""
 NOTHING: Final = f"{0:016x}"
 """Digest of no pieces."""
+_MODULUS: Final = 1 << 64
+_MOST_ROWS: Final = 1 << 22
+"""Rows of digests that are added up at once."""
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -45,46 +51,56 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
     return digest.intdigest()
 
 
-def _hash_content(parts: Iterable[Bytes]) -> int:
-    digest = xxhash.xxh3_64()
-    for part in parts:
-        digest.update(part)
-    return digest.intdigest()
-
-
 class PieceWriter:
     """Writes pieces in order to a binary file, which will be named `name` in the stage's folder."""
 
-    def __init__(self, sink: BinaryIO, name: str) -> None:
+    def __init__(self, sink: BinaryIO, name: str, destinations: int, salt: bytes = b"") -> None:
         self._sink = sink
         self._name = name
+        self._destinations = destinations
+        self._salt = salt
         self._rows: list[tuple[int, int, int]] = []
         self._position = 0
-        self.contents: list[int] = []
-        """hash of the content of each piece, 0 for an empty one"""
+        self._contents: dict[int, xxhash.xxh3_64] = {}
 
     def add(self, parts: Iterable[Bytes]) -> None:
         """Append a piece, given as consecutive parts."""
         chunks = list(parts)
         length = sum(self._sink.write(part) for part in chunks)
-        self._rows.append((self._position, length, _hash(self._name, len(self._rows), chunks)))
+        number = len(self._rows)
+        self._rows.append((self._position, length, _hash(self._name, number, chunks)))
         self._position += length
-        self.contents.append(_hash_content(chunks) if length else 0)
+        if length:
+            to = number % self._destinations
+            if to not in self._contents:
+                self._contents[to] = xxhash.xxh3_64(self._salt)
+            for part in chunks:
+                self._contents[to].update(part)
 
     def close(self) -> None:
         """Write the index."""
+        count = len(self._rows)
+        end = _hash(self._name, count, [self._destinations.to_bytes(8, "little")])
         self._sink.writelines(_INDEX_ENTRY.pack(*row) for row in self._rows)
-        self._sink.write(_INDEX_END.pack(len(self._rows), _hash(self._name, len(self._rows), ())))
+        self._sink.write(_INDEX_END.pack(self._destinations, count, end))
+
+    def digests(self, keys: NDArray[np.uint64]) -> NDArray[Any]:
+        """Return the digests of all pieces for each destination that has any, sorted by key."""
+        found = sorted((int(keys[d]), each.intdigest()) for d, each in self._contents.items())
+        return np.array(found, _DIGEST_ROW)
 
 
 class PieceFile:
     """A finished file of pieces, which a `with` block closes.
 
+    `destinations` is their number, if the reader knows it.
+
     Raises:
-        IntegrityError: the file is damaged, or is another file with the expected name.
+        IntegrityError: the file is damaged, is another file with the expected name, or has pieces
+            for another number of destinations.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, destinations: int | None = None) -> None:
         self._path = folder / name
         self._name = name
 
@@ -100,13 +116,19 @@ class PieceFile:
             ) from error
 
         end = os.fstat(self._file.fileno()).st_size - _INDEX_END.size
-        self._count, checked = (
-            _INDEX_END.unpack(self._read(_INDEX_END.size, end)) if end >= 0 else (0, 0)
+        written, self._count, checked = (
+            _INDEX_END.unpack(self._read(_INDEX_END.size, end)) if end >= 0 else (0, 0, 0)
         )
         self._index = end - self._count * _INDEX_ENTRY.size
-        if self._index < 0 or checked != _hash(name, self._count, ()):
+        if self._index < 0 or checked != _hash(name, self._count, [written.to_bytes(8, "little")]):
             self._file.close()
             raise self._damage_error("its end")
+        if destinations not in (None, written):
+            self._file.close()
+            raise IntegrityError(
+                f"{self._path}: expected pieces for {destinations:,} units, got pieces for "
+                f"{written:,}: remove {folder} and run the same command again"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -145,30 +167,28 @@ class PieceFile:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shuffle:
-    """Names and order of the files of a shuffle.
+    """Names and order of the files of a shuffle, for the units that write it.
 
-    A unit of the first pass writes its pieces in the order of their destinations, 0 to
-    `destinations` - 1, and may do so several times. Its file does not depend on its number.
+    A unit of the first pass writes its pieces in the order of their destinations, and may do so
+    several times. Its file does not depend on its number.
     """
 
     name: str
     """name of its folder"""
-    sources: tuple[str, ...]
+    sources: tuple[str, ...] = field(compare=False)
     """names of the units of the first pass, in order"""
-    destinations: int
-    """units of the second pass"""
+    destinations: tuple[str, ...]
+    """names of the units of the second pass, in order"""
     writer: str
     """name of the first pass"""
+    salt: str = ""
+    """part of the digest of each piece: options that decide what the second pass makes of it"""
 
     def file(self, source: str) -> str:
         """Return the name of a source's file, relative to the stage's folder."""
         return f"{TEMPORARY}/{self.name}/{source}.pieces"
-
-    def digests_file(self, source: str) -> str:
-        """Return the name of the digests of a source's pieces, relative to the stage's folder."""
-        return f"digests/{self.name}/{source}.u64"
 
     def bundle(self, number: int) -> str:
         """Return the name of a bundle, relative to the stage's folder."""
@@ -182,115 +202,175 @@ class Shuffle:
     def bundles(self) -> int:
         """Number of bundles; 0 for one source, or if 8,192 opens are not needed without them."""
         sources = len(self.sources)
-        is_bundled = sources > 1 and sources * self.destinations >= _BUNDLED_OPENS
+        is_bundled = sources > 1 and sources * len(self.destinations) >= _BUNDLED_OPENS
         return -(-sources // _BUNDLE_FILES) if is_bundled else 0
 
-    def passes(self, folder: Path) -> list[Pass[Any]]:
+    def passes(self, stage: str) -> list[Pass[Any]]:
         """Return the pass that bundles the files in a stage's folder, if there are bundles."""
-        return [Bundles(self, folder)] if self.bundles else []
+        units = {
+            f"{number:06d}": Bundle(stage, self, number, self.members(number))
+            for number in range(self.bundles)
+        }
+        return [Pass(f"{self.name}-bundles", units)] if units else []
+
+    @cached_property
+    def pieces(self) -> "Pieces":
+        """The same shuffle, for the units that read it."""
+        return Pieces(self.name, self.writer, self)
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self.destinations)}
+
+    @cached_property
+    def _keys(self) -> NDArray[np.uint64]:
+        return np.array([hash64(name) for name in self.destinations], np.uint64)
 
     @contextmanager
     def write(self, output: Output, source: str) -> Iterator[PieceWriter]:
         """Yield the writer of a source's file."""
-        with _write(output, self.file(source)) as writer:
+        count = len(self.destinations)
+        with _write(output, self.file(source), count, self.salt.encode()) as writer:
             yield writer
-        digests = np.array(writer.contents, np.uint64).reshape(-1, self.destinations).sum(axis=0)
-        with output.file(self.digests_file(source)) as path:
-            path.write_bytes(digests.astype(np.uint64).tobytes())
+        with output.file(_digests_file(self.name, source)) as path:
+            path.write_bytes(writer.digests(self._keys).tobytes())
 
-    def read(self, folder: Path, destination: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the pieces for a destination with the indexes of their sources, in their order."""
+    def iterate(self, folder: Path, destination: str) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield the pieces of each source for a destination, with the index of the source."""
+        to = self._numbers[destination]
+        count = len(self.destinations)
         if not self.bundles:
             for index, source in enumerate(self.sources):
-                with PieceFile(folder, self.file(source)) as file:
-                    for piece in self.pieces(file, destination):
-                        yield index, piece
+                with PieceFile(folder, self.file(source), count) as file:
+                    yield index, [file.piece(number) for number in range(to, len(file), count)]
 
         for number in range(self.bundles):
             members = len(self.members(number))
-            with PieceFile(folder, self.bundle(number)) as file:
+            with PieceFile(folder, self.bundle(number), count * members) as file:
                 for member in range(members):
-                    piece = file.piece(destination * members + member)
-                    yield number * _BUNDLE_FILES + member, piece
+                    yield number * _BUNDLE_FILES + member, [file.piece(to * members + member)]
 
-    def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
-        """Yield the pieces of a source's file for a destination."""
-        return map(file.piece, range(destination, len(file), self.destinations))
 
-    def digest(self, folder: Path, known: KnownRecords, destination: int) -> str:
-        """Return a digest of the pieces for a destination.
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of a shuffle, for the units that read it.
 
-        It does not depend on the order of the sources, nor on sources without a piece for it.
+    What these read is noted, not which sources and other destinations there are.
+    """
 
-        Raises:
-            NotMadeError: a source must run first.
-            IntegrityError: a source has pieces for another number of units.
+    name: str
+    writer: str
+    """name of the first pass"""
+    shuffle: Shuffle | None = field(default=None, compare=False)
+    """None if the recipe does not have it: then there is no piece"""
+
+    def destination(self, number: int) -> str:
+        """Return the name of a unit that reads pieces, by its number."""
+        return "" if self.shuffle is None else self.shuffle.destinations[number]
+
+    def read(
+        self, inputs: UnitInputs, stage: str, destination: str, *, numbered: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield the pieces for a unit with the indexes of their sources, in the order of these.
+
+        With `numbered`, the unit tells the sources apart; what it does with their indexes must
+        follow from its own fields.
         """
+        shuffle = self.shuffle
+        address = ("numbered" if numbered else "pieces", stage, self.writer, self.name)
+        inputs.note("", *address, destination)  # until all have been read
+        total = 0
+        if shuffle is None:
+            inputs.note(NOTHING, *address, destination)
+            return
+        for index, pieces in shuffle.iterate(inputs.find_folder(stage), destination):
+            content = xxhash.xxh3_64(shuffle.salt.encode())
+            for piece in pieces:
+                content.update(piece)
+                yield index, piece
+            if any(pieces):
+                digest = content.intdigest()
+                source = hash64(shuffle.sources[index])
+                total += mix_one(digest ^ source) if numbered else digest
+        inputs.note(f"{total % _MODULUS:016x}", *address, destination)
 
-        def add_up() -> list[int]:
-            total = np.zeros(self.destinations, np.uint64)
-            for source in self.sources:
-                record = known.find(folder, self.writer, source)
-                file = record.output(folder, self.digests_file(source))
-                digests = np.frombuffer(file.buffer(), np.uint64)
-                if len(digests) != self.destinations:
-                    raise IntegrityError(
-                        f"{file.path}: expected the digests of {self.destinations:,} pieces, got "
-                        f"{len(digests):,}: remove {folder} and run the same command again"
-                    )
-                total += digests
-            return list(map(int, total))
 
-        return f"{known.once((folder, self.name, 'pieces'), add_up)[destination]:016x}"
+def _digests_file(name: str, source: str) -> str:
+    """Return the name of the digests of a source's pieces, relative to the stage's folder."""
+    return f"digests/{name}/{source}.u64"
 
-    def whole_digest(self, folder: Path, known: KnownRecords) -> str:
-        """Return a digest of all files and their order, for units that read them by number."""
 
-        def join() -> str:
-            files = (
-                known.find(folder, self.writer, source).outputs[self.file(source)]["xxh3_128"]
-                for source in self.sources
-            )
-            return config_digest(list(zip(self.sources, files, strict=True)))
+def sum_digests(
+    folder: Path, known: KnownRecords, writer: str, name: str, *, numbered: bool
+) -> Mapping[int, int]:
+    """Return the digest of the pieces for each destination, by the hash of its name.
 
-        return known.once((folder, self.name, "files"), join)
+    It is the sum over the sources, so it depends neither on their order nor on those without a
+    piece.
+
+    Raises:
+        NotMadeError: a source must run first.
+    """
+    waiting = [np.empty(0, _DIGEST_ROW)]
+    for source in known.of_pass(folder, writer):
+        if (record := known.find(folder, writer, source)) is None:
+            continue
+        file = record.output(folder, _digests_file(name, source))
+        rows = np.frombuffer(file.buffer(), _DIGEST_ROW)
+        if numbered:
+            rows = rows.copy()
+            rows["content"] = mix(rows["content"] ^ np.uint64(hash64(source)))
+        waiting.append(rows)
+        if sum(map(len, waiting)) > _MOST_ROWS:
+            waiting = [_add_up(waiting)]
+    total = _add_up(waiting)
+    return dict(zip(total["destination"].tolist(), total["content"].tolist(), strict=True))
+
+
+def _add_up(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the sum of the digests for each destination, modulo 2**64."""
+    rows = np.concatenate(parts)
+    destinations, inverse = np.unique(rows["destination"], return_inverse=True)
+    total = np.zeros(len(destinations), _DIGEST_ROW)
+    total["destination"] = destinations
+    np.add.at(total["content"], inverse, rows["content"])
+    return total
 
 
 @contextmanager
-def _write(output: Output, name: str) -> Iterator[PieceWriter]:
+def _write(
+    output: Output, name: str, destinations: int, salt: bytes = b""
+) -> Iterator[PieceWriter]:
     with output.file(name) as path, path.open("wb") as sink:
-        writer = PieceWriter(sink, name)
+        writer = PieceWriter(sink, name, destinations, salt)
         yield writer
         writer.close()
 
 
-class Bundles(Pass[Counts]):
+@dataclass(frozen=True)
+class Bundle(Unit[Counts]):
     """Bundles the files of 256 units of the previous pass, ordered by destination."""
 
-    def __init__(self, shuffle: Shuffle, folder: Path) -> None:
-        self.shuffle = shuffle
-        self.folder = folder
-        self.name = f"{shuffle.name}-bundles"
-        self.units = shuffle.bundles
+    VERSION: ClassVar[int] = 2
+    stage: str
+    shuffle: Shuffle
+    number: int
+    members: tuple[str, ...]
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"version": _BUNDLES_VERSION, "members": self.shuffle.members(unit)}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
+    def run(self, inputs: UnitInputs, output: Output) -> Counts:
         shuffle = self.shuffle
-        found = (
-            known.find(self.folder, shuffle.writer, source) for source in shuffle.members(unit)
-        )
-        return {"pieces": config_digest([record.digest() for record in found])}
-
-    def run(self, unit: int, output: Output) -> Counts:
-        shuffle = self.shuffle
-        with _write(output, shuffle.bundle(unit)) as writer, ExitStack() as stack:
-            files = [
-                stack.enter_context(PieceFile(output.folder, shuffle.file(member)))
-                for member in shuffle.members(unit)
-            ]
-            for destination in range(shuffle.destinations):
+        count = len(shuffle.destinations)
+        total = count * len(self.members)
+        with (
+            _write(output, shuffle.bundle(self.number), total) as writer,
+            ExitStack() as stack,
+        ):
+            files = list[PieceFile]()
+            for member in self.members:
+                name = shuffle.file(member)
+                inputs.find_files(self.stage, shuffle.writer, member, name)
+                files.append(stack.enter_context(PieceFile(output.folder, name, count)))
+            for destination in range(count):
                 for file in files:
-                    writer.add(shuffle.pieces(file, destination))
+                    writer.add(map(file.piece, range(destination, len(file), count)))
         return {}

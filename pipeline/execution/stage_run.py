@@ -1,23 +1,24 @@
-"""Run one stage: keep the units whose keys are current, run the others, write the report."""
+"""Run one stage: keep the units for which nothing changed, run the others, write the report."""
 
-import json
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
-from clozeline.configuration.config import config_digest, flatten
+from clozeline.configuration.config import flatten
 from clozeline.errors import (
     IntegrityError,
     PartialFailureError,
 )
 from clozeline.files import publish, publish_json, publish_text, read_json, sweep
+from clozeline.pipeline.execution.arguments import Describer, find_stored
+from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.executors import Assignment, Executor
 from clozeline.pipeline.execution.progress import Progress, RunningPass
@@ -26,22 +27,22 @@ from clozeline.pipeline.execution.stages import (
     Pass,
     Stage,
     StageSummary,
-    UnitKey,
     UnitRunner,
 )
 from clozeline.pipeline.execution.unit_record import (
+    ARGUMENTS,
     LOGS,
     RECORDS,
     RUNNING,
     TEMPORARY,
+    Arguments,
     Counts,
     KnownRecords,
     NotMadeError,
     StageCounts,
     UnitRecord,
     add_counts,
-    options_path,
-    unit_key,
+    arguments_path,
 )
 from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
@@ -61,20 +62,21 @@ _MOST_CHANGES: Final = 3
 
 @dataclass(frozen=True)
 class PassState:
-    """The units of a pass: their keys, and why some of them must run."""
+    """The units of a pass, by their numbers: what they are given, and why some of them must run."""
 
     work: Pass[Any]
-    keys: Mapping[int, UnitKey]
-    """keys of the units for which all that they read is known"""
+    arguments: Sequence[Arguments]
     reasons: Mapping[int, str]
     """why a unit must run"""
-    waiting: Collection[int]
-    """units that read what other units must write first"""
+    waiting: Mapping[int, str]
+    """units that read what other units must write first, and where these are"""
+    reused: Mapping[int, Path]
+    """units that the stage of another output has, and its folder"""
+    hollow: Sequence[int]
+    """units that are kept, but whose files between passes were removed, and are read again"""
     cpu_seconds: float
     """estimate for the units that must run, or may have to, from the records of the pass"""
     has_records: bool
-    options: Mapping[str, Mapping[str, Any]]
-    """options of the units by digest"""
     removed: Sequence[UnitRecord] = ()
     """records of units that the pass no longer has"""
 
@@ -112,73 +114,91 @@ class StageRun(Generic[StageCounts]):
         self.force = force
         self.states: list[PassState] = []
         """passes whose units are complete"""
+        self._needs_intermediates = False
+        self._describer = Describer()
+        self._contents = Contents(stage, known, verify=verify)
 
     def examine(self, work: Pass[StageCounts]) -> PassState:
-        """Compute the keys of the units of a pass, and compare them with the records."""
-        keys: dict[int, UnitKey] = {}
+        """Compare the units of a pass with their records."""
+        folder = self.stage.folder
+        self._contents.passes.add(work.name)
+        found = self.known.of_pass(folder, work.name)
+        arguments = [self._describer.describe(unit) for unit in work.units.values()]
         reasons: dict[int, str] = {}
-        waiting: list[int] = []
-        found = self.known.of_pass(self.stage.folder, work.name)
-        by_digest: dict[str, Mapping[str, Any]] = {}
-        options: Mapping[str, Any] = {}
-        digest = ""
+        waiting: dict[int, str] = {}
+        reused: dict[int, Path] = {}
+        hollow: list[int] = []
 
         # forget the units that the pass no longer has
-        names = [*map(work.unit_name, range(work.units))]
-        others = found.keys() - set(names)
+        others = found.keys() - work.units.keys()
         removed = list(filter(None, [found.pop(name) for name in others]))
         if others:
             self.known.forget_values()
 
-        for unit, name in enumerate(names):
-            # most units share their options
-            of_unit = work.options(unit)
-            if not digest or of_unit != options:
-                options = of_unit
-                digest = _digest_options(options)
-                by_digest[digest] = options
-
+        for number, (name, given) in enumerate(zip(work.names, arguments, strict=True)):
+            record = found.get(name)
             try:
-                reads = work.reads(unit, self.known)
-            except NotMadeError:
-                waiting.append(unit)
+                reason = "forced" if self.force else self._find_change(record, given, folder)
+                if reason and not self.force:
+                    for output in self.stage.recipe.reuse:
+                        other = output / self.stage.name
+                        stored = UnitRecord.read(UnitRecord.path(other, work.name, name))
+                        if not self._find_change(stored, given, other, whole=True):
+                            reused[number] = other
+                            found[name] = stored
+                            break
+            except NotMadeError as error:
+                waiting[number] = str(error)
                 continue
+            if reason and number not in reused:
+                reasons[number] = reason
+            elif self._needs_intermediates and record and record.lacks_intermediates(folder):
+                hollow.append(number)
 
-            key = UnitKey(name, unit_key(name, digest, reads), digest, reads)
-            keys[unit] = key
-            if reason := self._reason_to_run(key, found.get(name), options):
-                reasons[unit] = reason
-
+        if reused:
+            self.known.forget_values()
         # a unit takes as long as last time, or as the others
         seconds = {name: record.cpu_seconds for name, record in found.items() if record}
         mean = sum(seconds.values()) / max(1, len(seconds))
-        changed = [work.unit_name(unit) for unit in (*reasons, *waiting)]
+        changed = [work.names[unit] for unit in (*reasons, *waiting)]
         total = sum(seconds.get(name, mean) for name in changed)
-        return PassState(work, keys, reasons, waiting, total, bool(seconds), by_digest, removed)
+        return PassState(
+            work, arguments, reasons, waiting, reused, hollow, total, bool(seconds), removed
+        )
 
-    def _reason_to_run(
-        self, key: UnitKey, record: UnitRecord | None, options: Mapping[str, Any]
+    def _find_change(
+        self, record: UnitRecord | None, given: Arguments, folder: Path, *, whole: bool = False
     ) -> str:
-        """Return why a unit must run; "" if it is complete."""
-        if self.force:
-            return "forced"
+        """Return why the record of a unit in the folder of a stage is not current; "" if it is.
+
+        Raises:
+            NotMadeError: what the unit reads is not known.
+        """
         if record is None:
             return NEW
-        if record.key == key.key:
-            return record.find_missing_output(self.stage.folder, verify=self.verify)
-        if record.options != key.options:
-            return self._explain_options(record.options, options)
-        labels = [
-            label
-            for label in sorted({*record.reads, *key.reads})
-            if record.reads.get(label) != key.reads.get(label)
-        ]
-        return f"{', '.join(labels)} changed"
+        if change := self._contents.find_change(record.reads):
+            return change
+        if record.arguments != given:
+            return self._explain_arguments(record.arguments, given, folder)
+        if whole and record.lacks_intermediates(folder):
+            return "its files between passes were removed"
+        return record.find_missing_output(folder, verify=self.verify)
 
-    def _explain_options(self, before: str, now: Mapping[str, Any]) -> str:
-        """Return which options have changed."""
-        old = flatten(read_json(options_path(self.stage.folder, before)) or {})
-        new = flatten(dict(now))
+    def _explain_arguments(self, before: Arguments, now: Arguments, folder: Path) -> str:
+        """Return which arguments have changed."""
+
+        def expand(arguments: Arguments) -> dict[str, Any]:
+            values = {}
+            for name, value in arguments.items():
+                if (digest := find_stored(value)) and before.get(name) != now.get(name):
+                    value = self._describer.values.get(digest) or read_json(
+                        arguments_path(folder, digest)
+                    )
+                values[name] = value
+            return flatten(values)
+
+        old = expand(before)
+        new = expand(now)
         missing = object()
         names = [
             name
@@ -201,18 +221,19 @@ class StageRun(Generic[StageCounts]):
     def _mark_changed(self, state: PassState) -> None:
         """Make the units that must run unknown to all that read them."""
         found = self.known.of_pass(self.stage.folder, state.work.name)
-        if changed := {state.work.unit_name(unit): None for unit in state.changed}:
+        if changed := {state.work.names[unit]: None for unit in state.changed}:
             found |= changed
             self.known.forget_values()
 
     @cached_property
     def finished(self) -> list[UnitRecord]:
         """The records of all units, in order, once all passes are complete."""
-        return [
-            self.known.find(self.stage.folder, state.work.name, key.unit)
+        found = (
+            self.known.find(self.stage.folder, state.work.name, name)
             for state in self.states
-            for key in state.keys.values()
-        ]
+            for name in state.work.names
+        )
+        return list(filter(None, found))
 
     def bytes(self) -> int:
         """Return the bytes that later stages read: the documents, or else all outputs."""
@@ -241,82 +262,63 @@ class StageRun(Generic[StageCounts]):
         sweep(folder)
         skipped = True
 
+        if not self.states:
+            fork = StageRun(stage, self.known.fork(), verify=self.verify, force=self.force)
+            self._needs_intermediates = any(state.reasons for state in fork.preview())
+
         for work in () if self.states else stage.passes():
-            examined = self.examine(work)
-            state = self._reuse_units(examined)
-            for digest, options in state.options.items():
-                if not (path := options_path(self.stage.folder, digest)).exists():
-                    publish_json(path, options)
+            state = self.examine(work)
             for record in state.removed:
                 record.remove(folder)
+            for unit, other in state.reused.items():
+                self._take(work, unit, other)
+            self._run_pass(state, state.hollow, progress, input_bytes)
             if state.reasons:
                 if skipped and (warning := stage.warning()):
                     progress.report(warning)
                 self._run_changed(state, progress, input_bytes)
-            skipped = skipped and not (examined.reasons or state.removed)
+            skipped = skipped and not (state.reasons or state.reused or state.removed)
             self.states.append(state)
 
-        if not skipped:
+        if not skipped or self._has_other_passes():
             self._remove_stale_files()
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
 
     def _run_changed(self, state: PassState, progress: Progress, input_bytes: int) -> None:
-        """Run the units of a pass that must run, after restoring the files that they may read."""
-        for earlier in self.states:
-            self._run_pass(earlier, self._find_hollow(earlier), progress, input_bytes)
-
-        # the records that name them are read before they are marked
-        found = self.known.of_pass(self.stage.folder, state.work.name)
-        before = [found.get(state.keys[unit].unit) for unit in state.reasons]
+        """Run the units of a pass that must run, after removing what they and manifests hold."""
+        folder = self.stage.folder
+        # the records are read before they are marked
+        found = self.known.of_pass(folder, state.work.name)
+        before = [found.get(state.work.names[unit]) for unit in state.reasons]
         self._mark_changed(state)
         done = {earlier.work.name for earlier in self.states}
 
         for work in self.stage.passes():
             if work.lists_units and work.name not in done:
                 listing = self.examine(work)
-                listed = self.known.of_pass(self.stage.folder, work.name)
-                before += [listed.get(work.unit_name(unit)) for unit in listing.changed]
+                listed = self.known.of_pass(folder, work.name)
+                before += [listed.get(work.names[unit]) for unit in listing.changed]
 
         for record in filter(None, before):
-            record.remove(self.stage.folder)
+            record.remove(folder)
+        for digest, value in self._describer.values.items():
+            if not (path := arguments_path(folder, digest)).exists():
+                publish_json(path, value)
         self._run_pass(state, sorted(state.reasons), progress, input_bytes)
 
-    def _reuse_units(self, state: PassState) -> PassState:
-        """Take units with equal keys from the outputs of `reuse`; return the state without them."""
+    def _take(self, work: Pass[StageCounts], unit: int, other: Path) -> None:
+        """Take a unit from the stage of another output."""
         folder = self.stage.folder
-        found = self.known.of_pass(folder, state.work.name)
-        reasons = dict(state.reasons)
+        record = self.known.of_pass(folder, work.name)[work.names[unit]]
+        for name in record.outputs if record else ():
+            _link_or_copy(other / name, folder / name)
+        if record:
+            record.save(folder)
 
-        for unit in () if self.force else state.reasons:
-            key = state.keys[unit]
-            for output in self.stage.recipe.reuse:
-                other = output / self.stage.name
-                record = UnitRecord.read(UnitRecord.path(other, state.work.name, key.unit))
-                if (
-                    record is not None
-                    and record.key == key.key
-                    and not record.find_missing_output(other, verify=self.verify)
-                    and not record.lacks_intermediates(other)
-                ):
-                    for name in record.outputs:
-                        _link_or_copy(other / name, folder / name)
-                    record.save(folder)
-                    found[key.unit] = record
-                    del reasons[unit]
-                    break
-
-        if len(reasons) < len(state.reasons):
-            self.known.forget_values()
-        return replace(state, reasons=reasons)
-
-    def _find_hollow(self, state: PassState) -> list[int]:
-        """Return the units of a complete pass whose intermediate files were removed."""
-        found = self.known.of_pass(self.stage.folder, state.work.name)
-        return [
-            unit
-            for unit, key in state.keys.items()
-            if (record := found[key.unit]) and record.lacks_intermediates(self.stage.folder)
-        ]
+    def _has_other_passes(self) -> bool:
+        """Return whether there are records of passes that the stage no longer has."""
+        own = {ARGUMENTS, *(state.work.name for state in self.states)}
+        return any(path.name not in own for path in (self.stage.folder / RECORDS).glob("*"))
 
     def _remove_stale_files(self) -> None:
         """Remove files that no record lists, so that outputs of two configurations never mix."""
@@ -325,7 +327,11 @@ class StageRun(Generic[StageCounts]):
         for record in self.finished:
             listed |= {folder / relative for relative in record.outputs}
             listed.add(UnitRecord.path(folder, record.pass_name, record.unit))
-            listed.add(options_path(self.stage.folder, record.options))
+            listed |= {
+                arguments_path(folder, digest)
+                for digest in map(find_stored, record.arguments.values())
+                if digest
+            }
 
         for path in folder.rglob("*"):
             if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():
@@ -338,12 +344,12 @@ class StageRun(Generic[StageCounts]):
         if not units:
             return
         work = state.work
-        runner = UnitRunner(self.stage, work, {unit: state.keys[unit] for unit in units})
+        runner = UnitRunner(self.stage, work, {unit: state.arguments[unit] for unit in units})
         paths = {unit: runner.path(unit) for unit in units}
         found = self.known.of_pass(self.stage.folder, work.name)
 
         for unit, path in paths.items():
-            found.pop(state.keys[unit].unit, None)
+            found.pop(work.names[unit], None)
             path.unlink(missing_ok=True)
 
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
@@ -363,14 +369,14 @@ class StageRun(Generic[StageCounts]):
                 self.stage.recipe.executor,
                 tick,
                 progress.report,
-                input_bytes * len(units) // max(1, work.units),
+                input_bytes * len(units) // max(1, len(work.units)),
             )
             tick(now=True)
 
         records = list[UnitRecord]()
         for unit, path in paths.items():
             record = UnitRecord.read(path)
-            if record is None or record.key != state.keys[unit].key:
+            if record is None or record.arguments != state.arguments[unit]:
                 raise IntegrityError(
                     f"{path}: expected the record of a unit that has just run, got one that this "
                     "version cannot read: make sure that all machines run the same version of "
@@ -412,10 +418,7 @@ class StageRun(Generic[StageCounts]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            options = {
-                digest: each for state in self.states for digest, each in state.options.items()
-            }
-            write_stage_report(stage, counts, records, seconds, options)
+            write_stage_report(stage, counts, records, seconds)
 
         size = sum(output["bytes"] for record in records for output in record.outputs.values())
         shutil.rmtree(folder / RUNNING, ignore_errors=True)
@@ -426,15 +429,6 @@ class StageRun(Generic[StageCounts]):
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
             row = stage.explain_row(counts)
         return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
-
-
-def _digest_options(options: Mapping[str, Any]) -> str:
-    """Return the digest of options; 1 and 1.0 are equal."""
-    return config_digest(json.loads(json.dumps(options), parse_float=_parse_number))
-
-
-def _parse_number(text: str) -> float:
-    return int(float(text)) if float(text).is_integer() else float(text)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

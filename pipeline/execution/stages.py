@@ -15,9 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from clozeline import plugins
 from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
@@ -31,10 +30,11 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
+    Arguments,
     Counts,
-    KnownRecords,
     Output,
     StageCounts,
     UnitRecord,
@@ -52,41 +52,41 @@ StageConfig = TypeVar("StageConfig")
 """Config class of a stage."""
 
 
-class Pass(ABC, Generic[StageCounts]):
-    """One pass of a stage: the same work on each unit, in any order and in any process.
+class Unit(ABC, Generic[StageCounts]):
+    """Work on one unit, a frozen dataclass that can be pickled.
 
-    Units are numbered from 0 to `units` - 1. A pass can be pickled.
+    It knows its fields, and what it opens through `inputs`; nothing else may decide what it writes.
+    A field that does not decide, such as where a file lies, is left out of comparisons
+    (`field(compare=False)`).
     """
 
+    VERSION: ClassVar[int] = 1
+    """raised if equal fields and inputs give another output"""
+
+    @abstractmethod
+    def run(self, inputs: UnitInputs, output: Output) -> StageCounts:
+        """Write files through `output`, and return the counts."""
+
+
+@dataclass(frozen=True)
+class Pass(Generic[StageCounts]):
+    """One pass of a stage: units that run in any order and in any process."""
+
     name: str
-    units: int
-    lists_units: ClassVar[bool] = False
+    units: Mapping[str, Unit[StageCounts]]
+    """units by name, in order
+
+    A name must not depend on the other units, so that a unit keeps its files if units are added. A
+    hash range names their number, too: with another number, it is another range.
+    """
+    lists_units: bool = False
     """true if its files list those of earlier passes: they are removed before one of these changes,
     so that no manifest lists files of two configurations"""
 
-    def unit_name(self, unit: int) -> str:
-        """Return the name of a unit in its record and its files.
-
-        It must not depend on the other units, so that a unit keeps its files if units are added. A
-        hash range names their number, too: with another number, it is another range.
-        """
-        return f"{unit:06d}"
-
-    @abstractmethod
-    def options(self, unit: int) -> Mapping[str, Any]:
-        """Return versions and options that determine the output of a unit, as JSON data."""
-
-    @abstractmethod
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        """Return digests of the pieces that a unit reads, by labels, which `--plan` shows.
-
-        Raises:
-            NotMadeError: the unit that writes a piece must run first.
-        """
-
-    @abstractmethod
-    def run(self, unit: int, output: Output) -> StageCounts:
-        """Process one unit: write files through `output`, and return its counts."""
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the units, in order."""
+        return tuple(self.units)
 
 
 @dataclass(frozen=True)
@@ -117,27 +117,6 @@ class ExpectedTokenizer:
 
     vocabulary: Vocabulary
     version: int
-
-
-@runtime_checkable
-class Versioned(Protocol):
-    """An algorithm with a version, which is raised if it gives another output."""
-
-    VERSION: ClassVar[int]
-
-
-def describe_algorithms(types: Iterable[type]) -> dict[str, Any]:
-    """Return the versions of algorithms, and digests of the source of custom ones, by name.
-
-    Blocks of datatrove have no version: that of its package is part of the digest.
-    """
-    algorithms = list(types)
-    versions = {
-        plugins.name_of(each): int(each.VERSION)
-        for each in algorithms
-        if isinstance(each, Versioned)
-    }
-    return {"versions": versions, "custom": plugins.digests(algorithms)}
 
 
 class Stage(ABC, Generic[StageConfig, StageCounts]):
@@ -181,6 +160,17 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     def documents(self) -> DocumentParts:
         """Documents that the stage reads."""
         return documents_before(self.recipe, self.name, self.plan.names)
+
+    def find_folder(self, name: str) -> Path:
+        """Return the folder of a stage, or of the one that gives `documents` or the `tokenizer`.
+
+        Units name these by what they give, so that another stage may give the same.
+        """
+        if name == "documents":
+            return documents_before(self.recipe, self.name, ()).folder
+        if name == "tokenizer":
+            return tokenizer_stage(self.recipe).folder
+        return self.recipe.folder(name)
 
     @abstractmethod
     def passes(self) -> Iterable[Pass[StageCounts]]:
@@ -372,23 +362,14 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
     return stage_of(recipe, chosen[0])
 
 
-@dataclass(frozen=True, slots=True)
-class UnitKey:
-    """Name and key of a unit, and what the key covers: see `unit_key`."""
-
-    unit: str
-    key: str
-    options: str
-    reads: Mapping[str, str]
-
-
 @dataclass(frozen=True)
 class UnitRunner:
-    """Work of one pass, which workers call with each unit; it can be pickled."""
+    """Work of one pass, which workers call with the number of each unit; it can be pickled."""
 
     stage: Stage[Any, Any]
     work: Pass[Any]
-    keys: Mapping[int, UnitKey]
+    arguments: Mapping[int, Arguments]
+    """arguments of the units that run"""
 
     @property
     def logs(self) -> Path:
@@ -396,10 +377,10 @@ class UnitRunner:
 
     def path(self, unit: int) -> Path:
         """Return the path of a unit's record."""
-        return UnitRecord.path(self.stage.folder, self.work.name, self.keys[unit].unit)
+        return UnitRecord.path(self.stage.folder, self.work.name, self.work.names[unit])
 
     def _marker(self, unit: int) -> Path:
-        return unit_marker(self.stage.folder, self.work.name, self.keys[unit].unit)
+        return unit_marker(self.stage.folder, self.work.name, self.work.names[unit])
 
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
@@ -411,11 +392,13 @@ class UnitRunner:
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
 
+        inputs = UnitInputs(self.stage.find_folder)
         output = Output(folder)
         start = time.process_time()
 
         try:
-            counts = self.work.run(unit, output)
+            counts = self.work.units[self.work.names[unit]].run(inputs, output)
+            inputs.check_unchanged()
             self.stage.check(counts, complete=False)
         except Exception as error:
             code, message = explain(error)
@@ -429,7 +412,8 @@ class UnitRunner:
                 unit,
                 counts=counts,
                 outputs=output.files,
-                inputs=output.inputs,
+                reads=inputs.reads,
+                inputs=inputs.hashes,
                 cpu_seconds=round(time.process_time() - start, 6),
             )
 
@@ -437,11 +421,15 @@ class UnitRunner:
             marker.unlink()
 
     def _save(self, unit: int, *, error: str = "", **fields: Any) -> None:
-        key = self.keys[unit]
-        content = {"counts": {}, "outputs": {}, **fields, "made": time.time_ns(), "error": error}
-        status = "failed" if error else "ok"
+        content = {"reads": {}, "counts": {}, "outputs": {}, **fields}
         record = UnitRecord(
-            self.work.name, key.unit, key.key, key.options, dict(key.reads), status, **content
+            self.work.name,
+            self.work.names[unit],
+            self.arguments[unit],
+            status="failed" if error else "ok",
+            made=time.time_ns(),
+            error=error,
+            **content,
         )
         record.save(self.stage.folder)
 

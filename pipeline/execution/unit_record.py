@@ -1,24 +1,23 @@
-"""Records of units: what a unit read, its counts and its published files.
+"""Records of units: what a unit was given and what it read, its counts and its published files.
 
-A unit is known by what it reads. Its key is the digest of its name, of the options and versions of
-its pass, and of the pieces that it reads. It is complete if the record under its name has the
-current key, and every output that the record lists exists with its size. Any other unit runs again,
-and writes the same bytes as a run from an empty folder.
+A unit is kept if its record has the arguments that the unit has now, if all that it read is the
+same, and if every output that the record lists exists with its size. Any other unit runs again, and
+writes the same bytes as a run from an empty folder.
 """
 
 from __future__ import annotations
 
 import gc
+import glob
 import hashlib
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from clozeline.checksummed_json import read_canonical, write_canonical
-from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import file_hash, publish
 from clozeline.recorded_file import RecordedFile
@@ -42,6 +41,8 @@ NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs, in a stage's folder."""
+ARGUMENTS: Final = "options"
+"""Folder with values that arguments of units name, among the records."""
 RECORDS: Final = "records"
 """Folder of the records, in a stage's folder, with a folder for each pass."""
 TEMPORARY: Final = "tmp"
@@ -73,8 +74,6 @@ class Output:
 
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
-    inputs: dict[str, str] = field(default_factory=dict)
-    """hashes (hex) of the ranges of the run's inputs that the unit read, by name"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -93,6 +92,13 @@ class Output:
 class NotMadeError(StorageError):
     """A unit must run before its output is known."""
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"depends on {folder.name}")
+
+
+Arguments: TypeAlias = Mapping[str, Any]
+"""Fields of a unit and versions of its algorithms, as JSON data: see `arguments`."""
+
 
 @dataclass(slots=True)
 class UnitRecord:
@@ -104,11 +110,9 @@ class UnitRecord:
     pass_name: str
     unit: str
     """name of the unit"""
-    key: str
-    options: str
-    """digest of the options of the pass"""
+    arguments: Arguments
     reads: dict[str, str]
-    """digests of the pieces that the unit read, by label"""
+    """what the unit read, by address: see `unit_inputs`"""
     status: str
     counts: Counts
     outputs: dict[str, dict[str, Any]]
@@ -116,6 +120,7 @@ class UnitRecord:
     exit_code: int = 0
     trace: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
+    """hashes (hex) of the ranges of the run's inputs that the unit read, by name"""
     made: int = 0
     """time when the unit ran, in ns"""
     cpu_seconds: float = 0.0
@@ -239,9 +244,9 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def options_path(folder: Path, digest: str) -> Path:
-    """Return the file with the options of units, by their digest."""
-    return folder / RECORDS / "options" / f"{digest}.json"
+def arguments_path(folder: Path, digest: str) -> Path:
+    """Return the file with a value that arguments of units name by its digest."""
+    return folder / RECORDS / ARGUMENTS / f"{digest}.json"
 
 
 def is_intermediate(name: str) -> bool:
@@ -257,11 +262,14 @@ class KnownRecords:
         self._stored: dict[tuple[Path, str], dict[str, UnitRecord | None]] = {}
         self._digests: dict[tuple[Path, str, str, str], tuple[UnitRecord, str]] = {}
         self._once: dict[Hashable, Any] = {}
+        self.unknown: set[Path] = set()
+        """folders of stages whose units are not known yet"""
 
     def fork(self) -> KnownRecords:
         """Return other records, for a preview; both read each file together once."""
         other = KnownRecords()
         other._stored = self._stored
+        other._passes = {place: dict(found) for place, found in self._passes.items()}
         return other
 
     def of_pass(self, folder: Path, pass_name: str) -> dict[str, UnitRecord | None]:
@@ -274,19 +282,24 @@ class KnownRecords:
             found = self._passes[place] = dict(self._stored[place])
         return found
 
-    def find(self, folder: Path, pass_name: str, unit: str) -> UnitRecord:
-        """Return the record of a finished unit; NotMadeError if the unit must run."""
-        record = self.of_pass(folder, pass_name).get(unit)
-        if record is None or record.status != "ok":
-            path = UnitRecord.path(folder, pass_name, unit)
-            raise NotMadeError(
-                f"{path} is missing, damaged, or the record of another configuration"
-            )
+    def find(self, folder: Path, pass_name: str, unit: str) -> UnitRecord | None:
+        """Return the record of a finished unit; None if there is no such unit.
+
+        Raises:
+            NotMadeError: the unit must run first.
+        """
+        if folder in self.unknown:
+            raise NotMadeError(folder)
+        found = self.of_pass(folder, pass_name)
+        record = found.get(unit)
+        if record is None and unit in found:
+            raise NotMadeError(folder)
         return record
 
     def digest(self, folder: Path, pass_name: str, unit: str, prefix: str = "") -> str:
         """Return a digest of the outputs of a finished unit whose names begin with `prefix`."""
-        record = self.find(folder, pass_name, unit)
+        if (record := self.find(folder, pass_name, unit)) is None:
+            return ""
         place = (folder, pass_name, unit, prefix)
         known, digest = self._digests.get(place, (None, ""))
         if known is not record:
@@ -305,40 +318,21 @@ class KnownRecords:
         """Forget the values of `once`, because records have changed."""
         self._once.clear()
 
-    def pass_digest(self, folder: Path, pass_name: str) -> str:
-        """Return a digest of the outputs and counts of all units of a pass."""
-
-        def join() -> str:
-            units = sorted(self.of_pass(folder, pass_name))
-            found = [self.find(folder, pass_name, unit) for unit in units]
-            return config_digest([[each.unit, each.digest(), each.counts] for each in found])
-
-        return self.once((folder, pass_name, "outputs"), join)
-
-    def counts_digest(self, folder: Path, pass_name: str) -> str:
-        """Return a digest of the counts of a pass, summed over all units."""
-
-        def add_up() -> str:
-            counts: Any = {}
-            for unit in self.of_pass(folder, pass_name):
-                add_counts(counts, self.find(folder, pass_name, unit).counts)
-            return config_digest(counts)
-
-        return self.once((folder, pass_name, "counts"), add_up)
+    def sum_counts(self, folder: Path, pass_name: str, prefix: str = "") -> Any:
+        """Return the summed counts of the units of a pass whose names begin with `prefix`."""
+        counts: Any = {}
+        for unit in self.of_pass(folder, pass_name):
+            if unit.startswith(prefix) and (record := self.find(folder, pass_name, unit)):
+                add_counts(counts, record.counts)
+        return counts
 
 
-def unit_key(name: str, options: str, reads: Mapping[str, str]) -> str:
-    """Return the key of a unit: the digest of all that determines its output."""
-    parts = [name, options, *(f"{label}={digest}" for label, digest in sorted(reads.items()))]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def read_records(folder: Path, pass_name: str = "*") -> Iterator[UnitRecord]:
+def read_records(folder: Path, pass_name: str = "*", prefix: str = "") -> Iterator[UnitRecord]:
     """Yield the records of a pass, or of all passes of a stage, succeeded or failed.
 
-    Damaged records are skipped.
+    The names of their units begin with `prefix`. Damaged records are skipped.
     """
-    paths = sorted((folder / RECORDS).glob(f"{pass_name}/*.json"))
+    paths = sorted((folder / RECORDS).glob(f"{pass_name}/{glob.escape(prefix)}*.json"))
     return filter(None, map(UnitRecord.read, paths))
 
 
@@ -347,11 +341,12 @@ def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     return [record for record in read_records(folder, pass_name) if record.status == "ok"]
 
 
-def total_counts(folder: Path, pass_name: str) -> Any:
-    """Return the sum of the counts of the finished units of a pass."""
+def total_counts(folder: Path, pass_name: str, prefix: str = "") -> Any:
+    """Return the summed counts of the finished units whose names begin with `prefix`."""
     counts: Any = {}
-    for record in records(folder, pass_name):
-        add_counts(counts, record.counts)
+    for record in read_records(folder, pass_name, prefix):
+        if record.status == "ok":
+            add_counts(counts, record.counts)
     return counts
 
 

@@ -1,16 +1,15 @@
 """Read the training or held-out documents of token shards, in the order that groupings read."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
+from clozeline.pipeline.execution.unit_inputs import SomeShards
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import WORD_STARTS, Ragged, RowBatch
-from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import order_key
 
@@ -19,24 +18,23 @@ _COLUMNS = ("token_ids", "sentence_starts")
 _OPTIONAL_COLUMNS = ("target_ids", "target_language", WORD_STARTS.name)
 
 
-def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> RowBatch:
-    """Return the documents of a token shard that are not held out.
-
-    `tokens` is the manifest or folder of a token set.
-    """
-    return _read_documents(tokens, [shard], seed, lambda uid: not is_heldout(uid, fraction, seed))
+def train_documents(tokens: SomeShards, fraction: float, seed: int) -> RowBatch:
+    """Return the documents of token shards that are not held out."""
+    return _read_documents(tokens, seed, lambda uid: not is_heldout(uid, fraction, seed))
 
 
 def heldout_documents(
-    tokens: Path, shard: int, shards: int, fraction: float, seed: int
+    tokens: SomeShards, shard: int, shards: int, fraction: float, seed: int
 ) -> RowBatch:
-    """Return the held-out documents of held-out shard `shard` of `shards`."""
-    total = len(open_shards(tokens).manifest.shards)
+    """Return the held-out documents of held-out shard `shard` of `shards`.
+
+    `tokens` are the shards that hold them: see `token_shards`.
+    """
 
     def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and shard_of(uid, shards, seed) == shard
 
-    return _read_documents(tokens, token_shards(shard, shards, total), seed, is_in_shard)
+    return _read_documents(tokens, seed, is_in_shard)
 
 
 def token_shards(shard: int, shards: int, total: int) -> range:
@@ -50,13 +48,11 @@ def document_order_key(uid: bytes, copy: int, seed: int) -> int:
 
 
 def _read_documents(
-    tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]
+    tokens: SomeShards, seed: int, is_in_shard: Callable[[bytes], bool]
 ) -> RowBatch:
-    token_set = open_shards(tokens)
     parts = []
 
-    for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
-        rows = token_set.read_block(block)
+    for rows in tokens.blocks():
         chosen = [is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]]
         parts.append(select_documents(rows, np.flatnonzero(chosen)))
 
@@ -67,10 +63,10 @@ def _read_documents(
             "language": np.empty(0, np.uint8),
             "source_group": np.empty(0, np.uint16),
         }
-        ids = np.uint16 if token_set.manifest.tokenizer.vocab_size <= 65536 else np.uint32
+        ids = np.uint16 if tokens.tokenizer.vocab_size <= 65536 else np.uint32
         starts = Ragged.from_lists([], np.uint32)
         columns = {"token_ids": Ragged.from_lists([], ids), "sentence_starts": starts}
-        if WORD_STARTS.name in token_set.manifest.roles:
+        if WORD_STARTS.name in tokens.columns:
             columns[WORD_STARTS.name] = starts
         parts = [RowBatch(fixed, columns)]
 

@@ -1,7 +1,7 @@
 """The stage `group`: cut token documents into samples, for training and held-out sets."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypedDict, cast
@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, TypedDict, cast
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
@@ -17,17 +16,16 @@ from clozeline.pipeline.execution.stages import (
     Consumed,
     Pass,
     Stage,
-    describe_algorithms,
+    Unit,
     tokenizer_stage,
 )
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
-    KnownRecords,
     Output,
     add_counts,
     require_equal,
     require_written,
-    total_counts,
 )
 from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.documents import (
@@ -38,14 +36,14 @@ from clozeline.pipeline.group.documents import (
 )
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
-from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.layout import SHARD_FILES, Splits, split_amount
-from clozeline.pipeline.tokenize.stage_files import digest_tokenizer
+from clozeline.pipeline.shards.layout import Splits, split_amount
+from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_files, find_file
+from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import mix
 
 
@@ -134,117 +132,45 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
     return tuple(sorted(sets, key=lambda made: made.label))
 
 
-@dataclass(frozen=True, slots=True)
-class SampleUnit:
-    """The sample shard that a unit writes."""
+@dataclass(frozen=True)
+class GroupShard(Unit[GroupCounts]):
+    """Group the token documents of one shard into one shard of a sample set."""
 
     sample_set: SampleSet
     split: str
     shard: int
     shards: int
+    token_shards: int
+    """number of token shards"""
+    fraction: float
+    """fraction of held-out documents"""
+    block_rows: BlockRows
+    compression: Compression
+    seed: int
+    is_balanced: bool
+    """whether `balance` wrote the number of copies; otherwise, each document has one"""
 
     @property
     def name(self) -> str:
         return f"{self.sample_set.label}.{self.split}.{self.shard:05d}"
 
-
-def sample_units(sets: Sequence[SampleSet], splits: Splits) -> tuple[SampleUnit, ...]:
-    """Return all units of the stage, in order."""
-    return tuple(
-        SampleUnit(sample_set, split, shard, shards)
-        for sample_set in sets
-        for split, shards in splits.items()
-        for shard in range(shards)
-    )
-
-
-@dataclass(frozen=True)
-class GroupShards(Pass[GroupCounts]):
-    """Group the token documents of one shard into one shard of a sample set."""
-
-    units: int
-    tokens: Path
-    tokenizer: Path
-    samples: tuple[SampleUnit, ...]
-    splits: Splits
-    block_rows: BlockRows
-    compression: Compression
-    seed: int
-    balance: Path | None = None
-    """folder of the stage `balance`, which wrote the number of copies; none: one copy of each
-    document"""
-    name: str = "main"
-
-    def unit_name(self, unit: int) -> str:
-        return self.samples[unit].name
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.described[self.samples[unit].sample_set.label]
-
-    @cached_property
-    def described(self) -> Mapping[str, Mapping[str, Any]]:
-        """Versions and options that determine the samples, by the label of the set."""
-        sets = {made.sample_set.label: made.sample_set for made in self.samples}
-        return {
-            label: {
-                **describe_algorithms([GROUPINGS.load_class(sample_set.spec.name)]),
-                "grouping": sample_set.spec.entry(),
-                "minimum": asdict(sample_set.minimum),
-                "heldout": self.splits.fraction,
-                "shards": self.splits.shards,
-                "block_rows": self.block_rows,
-                "compression": to_data(self.compression),
-                "seed": self.seed,
-            }
-            for label, sample_set in sets.items()
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        made = self.samples[unit]
-        shards = [made.shard]
-        factors = self.read_factors(known)
-        if made.split == "heldout":
-            shards = list(token_shards(made.shard, made.shards, self.splits.shards))
-            factors = {}
-        documents = [
-            known.digest(self.tokens, "merge", f"{shard:06d}", SHARD_FILES) for shard in shards
-        ]
-        return {
-            "documents": config_digest(documents),
-            "codes": known.digest(self.tokens, "codes", "000000"),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-            **factors,
-        }
-
-    def read_factors(self, known: KnownRecords) -> Mapping[str, str]:
-        """Return the digest of the factors of `balance`, if there are any."""
-        if self.balance is None:
-            return {}
-        return {"factors": known.digest(self.balance, "main", "000000")}
-
-    def run(self, unit: int, output: Output) -> GroupCounts:
-        # it holds the hashes of all other files
-        check_files(self.tokens, "manifest/000000", "manifest.json")
-
+    def run(self, inputs: UnitInputs, output: Output) -> GroupCounts:
         # the documents of the unit
-        made = self.samples[unit]
-        sample_set = made.sample_set
-        fraction = self.splits.fraction
-
-        if made.split == "train":
-            documents = train_documents(self.tokens, made.shard, fraction, self.seed)
+        sample_set = self.sample_set
+        if self.split == "train":
+            tokens = open_token_shards(inputs, [self.shard])
+            documents = train_documents(tokens, self.fraction, self.seed)
         else:
-            documents = heldout_documents(self.tokens, made.shard, made.shards, fraction, self.seed)
+            held = token_shards(self.shard, self.shards, self.token_shards)
+            tokens = open_token_shards(inputs, held)
+            documents = heldout_documents(tokens, self.shard, self.shards, self.fraction, self.seed)
 
-        manifest = Manifest.load(self.tokens)
-        vocabulary = find_vocabulary(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
+        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
         set_counts: SampleSetCounts = {"read": _read_counts(documents)}
 
-        if made.split == "train" and self.balance is not None:
-            factors = CopyFactors.read(
-                find_file(self.balance, "main/000000", FACTORS_FILE), self.seed
-            )
-            copies = factors.count_copies(documents, manifest.languages, manifest.source_groups)
+        if self.split == "train" and self.is_balanced:
+            factors = CopyFactors.read(open_factors(inputs), self.seed)
+            copies = factors.count_copies(documents, tokens.languages, tokens.source_groups)
             set_counts["copies"] = {
                 **_read_counts(documents, copies),
                 "left_out": int((copies == 0).sum()),
@@ -253,12 +179,12 @@ class GroupShards(Pass[GroupCounts]):
 
         # the shard of the sample set
         grouping = build_grouping(sample_set.spec, vocabulary)
-        context = Context(sample_set.label, self.seed, manifest.source_groups)
+        context = Context(sample_set.label, self.seed, tokens.source_groups)
         grouped = grouping.group(documents, sample_set.minimum, context)
-        writer = self.writer(sample_set, made.split, made.shards, vocabulary)
+        writer = self.writer(vocabulary, tokens.columns)
         rows = grouped.rows
         lengths = grouped.rows.columns["ids"].lengths
-        info = writer.write_shard(output, made.shard, _iter_shuffled(rows, writer.block_rows))
+        info = writer.write_shard(output, self.shard, _iter_shuffled(rows, writer.block_rows))
 
         # count its samples and tokens
         row_counts = {
@@ -269,32 +195,35 @@ class GroupShards(Pass[GroupCounts]):
 
         in_language = np.bincount(rows.fixed["language"], lengths)
         by_language = {
-            manifest.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
+            tokens.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
         }
         counted = len(rows), sum(by_language.values())
-        where = f"group {writer.path}: shard {made.shard}"
+        where = f"group {writer.path}: shard {self.shard}"
         require_written(where, counted, (info.rows, info.tokens))
         of_set = {**set_counts, **row_counts, "by_language": by_language}
-        counts = {**row_counts, "sets": {sample_set.label: {made.split: of_set}}}
+        counts = {**row_counts, "sets": {sample_set.label: {self.split: of_set}}}
         return cast(GroupCounts, counts)
 
-    def writer(
-        self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary
-    ) -> SetWriter:
-        """Return the writer of one split of a sample set."""
-        has_words = WORD_STARTS.name in Manifest.load(self.tokens).roles
-        features = build_grouping(sample_set.spec, vocabulary).columns_of(words=has_words)
-        length = sample_set.spec.length
+    def writer(self, vocabulary: Vocabulary, columns: Collection[str]) -> SetWriter:
+        """Return the writer of the set; `columns` are those of the token set."""
+        spec = self.sample_set.spec
+        grouping = build_grouping(spec, vocabulary)
+        features = grouping.columns_of(words=WORD_STARTS.name in columns)
         return SetWriter.of_rows(
-            f"{sample_set.label}/{split}",
-            shards,
+            f"{self.sample_set.label}/{self.split}",
+            self.shards,
             features,
             vocabulary,
-            length,
+            spec.length,
             self.block_rows,
-            {"grouping": sample_set.label},
+            {"grouping": self.sample_set.label},
             compression=self.compression,
         )
+
+
+def open_factors(inputs: UnitInputs) -> RecordedFile:
+    """Return the factors that `balance` wrote."""
+    return inputs.file("balance", "main", "000000", FACTORS_FILE)
 
 
 def _read_counts(documents: RowBatch, copies: Int64 | int = 1) -> TokenReadCounts:
@@ -315,58 +244,31 @@ def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
 
 
 @dataclass(frozen=True)
-class GroupManifests(Pass[GroupCounts]):
-    """Write the manifest of each split of a sample set, after its shards."""
+class GroupManifest(Unit[GroupCounts]):
+    """Write the manifest of one split of a sample set, after its shards."""
 
-    lists_units: ClassVar[bool] = True
-    shards: GroupShards
-    folder: Path
-    """folder of the stage"""
-    made: tuple[tuple[SampleSet, str, int], ...]
-    """sample set, split and number of shards of each unit"""
-    name: str = "manifest"
+    first: GroupShard
+    """its first shard"""
 
     @property
-    def units(self) -> int:  # type: ignore[override]
-        return len(self.made)
+    def name(self) -> str:
+        return f"{self.first.sample_set.label}.{self.first.split}"
 
-    def unit_name(self, unit: int) -> str:
-        sample_set, split, _ = self.made[unit]
-        return f"{sample_set.label}.{split}"
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.shards.described[self.made[unit][0].label]
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        sample_set, split, shards = self.made[unit]
-        names = [SampleUnit(sample_set, split, shard, shards).name for shard in range(shards)]
-        found = [known.find(self.folder, self.shards.name, name) for name in names]
-        return {
-            "shards": config_digest([[record.digest(), record.counts] for record in found]),
-            "documents": self._describe_tokens(known),
-            **self.shards.read_factors(known),
-        }
-
-    def _describe_tokens(self, known: KnownRecords) -> str:
-        """Return a digest of what manifests of samples repeat of that of the tokens."""
-        known.find(self.shards.tokens, "manifest", "000000")
-        tokens = Manifest.load(self.shards.tokens)
-        parts = [tokens.name, tokens.digest, tokens.languages, tokens.tokenizer.model_dump()]
-        return config_digest(parts)
-
-    def run(self, unit: int, output: Output) -> GroupCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> GroupCounts:
         """Write the manifest; raise ConfigurationError if the set is empty."""
-        sample_set, split, shards = self.made[unit]
-        counts: GroupCounts = total_counts(output.folder, self.shards.name)
-        of_splits = counts["sets"][sample_set.label]
-        set_counts = of_splits[split]
+        first = self.first
+        split = first.split
+        sample_set = first.sample_set
+        counts = inputs.sum_counts("group", "main", f"{self.name}.")
+        set_counts = counts["sets"][sample_set.label][split]
         documents = set_counts["read"]["documents"]
 
         if split == "heldout" and not set_counts["samples"] and not documents:
-            total = sum(each["read"]["documents"] for each in of_splits.values())
+            train = inputs.sum_counts("group", "main", f"{sample_set.label}.train.")
+            total = train["sets"][sample_set.label]["train"]["read"]["documents"]
             raise ConfigurationError(
-                f"group: heldout.fraction {self.shards.splits.fraction} selected none of "
-                f"the {total} documents; raise it, add input, "
+                f"group: heldout.fraction {first.fraction} selected none of the {total} documents; "
+                "raise it, add input, "
                 "or set heldout.fraction=0 and train without a held-out set"
             )
 
@@ -378,32 +280,30 @@ class GroupManifests(Pass[GroupCounts]):
                 "of the objectives that read this set"
             )
 
-        self._write(sample_set, split, shards, set_counts, output)
+        self._write(set_counts, inputs, output)
         return {}
 
-    def _write(
-        self,
-        sample_set: SampleSet,
-        split: str,
-        shards: int,
-        set_counts: SampleSetCounts,
-        output: Output,
-    ) -> None:
-        work = self.shards
-        tokens = Manifest.load(work.tokens)
-        vocabulary = find_vocabulary(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+    def _write(self, set_counts: SampleSetCounts, inputs: UnitInputs, output: Output) -> None:
+        first = self.first
+        sample_set = first.sample_set
+        tokens = open_token_shards(inputs)
+        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
         entry = sample_set.spec.entry()
 
-        parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
-        if work.balance is not None:
-            digest = find_file(work.balance, "main/000000", FACTORS_FILE).xxh3_128
-            parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
+        parents = [tokens.as_parent("tokens")]
+        if first.is_balanced:
+            digest = open_factors(inputs).xxh3_128
+            parents.append({"name": "balance", "digest": digest, "role": "factors"})
 
-        manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
+        def read(shard: int, name: str) -> str:
+            return inputs.file("group", "main", replace(first, shard=shard).name, name).text()
+
+        manifest = first.writer(vocabulary, tokens.columns).write_manifest(
             output,
-            name=f"{sample_set.label}/{split}",
+            read,
+            name=f"{sample_set.label}/{first.split}",
             kind="samples",
-            seed=work.seed,
+            seed=first.seed,
             tokenizer=tokens.tokenizer.model_dump(),
             totals={
                 "tokens_by_language": set_counts["by_language"],
@@ -413,7 +313,7 @@ class GroupManifests(Pass[GroupCounts]):
             languages=tokens.languages,
             parents=parents,
             config={
-                "heldout_fraction": work.splits.fraction,
+                "heldout_fraction": first.fraction,
                 "least_tokens": sample_set.minimum.tokens,
                 "least_sentences": sample_set.minimum.sentences,
             },
@@ -481,26 +381,28 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
-        balance = self.recipe.folder("balance") if self.recipe.has("balance") else None
-        units = sample_units(self.sets, splits)
-        shards = GroupShards(
-            len(units),
-            self._tokens,
-            tokenizer_stage(self.recipe).folder / "tokenizer",
-            units,
-            splits,
-            self.config.block_rows,
-            self.config.compression,
-            self.recipe.seed,
-            balance,
-        )
-
-        listed = tuple(
-            (sample_set, split, count)
+        shards = [
+            GroupShard(
+                sample_set,
+                split,
+                shard,
+                count,
+                splits.shards,
+                splits.fraction,
+                self.config.block_rows,
+                self.config.compression,
+                self.recipe.seed,
+                self.recipe.has("balance"),
+            )
             for sample_set in self.sets
             for split, count in splits.items()
-        )
-        return [shards, GroupManifests(shards, self.folder, listed)]
+            for shard in range(count)
+        ]
+        manifests = [GroupManifest(unit) for unit in shards if unit.shard == 0]
+        return [
+            Pass("main", {unit.name: unit for unit in shards}),
+            Pass("manifest", {unit.name: unit for unit in manifests}, lists_units=True),
+        ]
 
     def row(self, counts: GroupCounts) -> StageRow:
         """Show the documents, and for each set its input tokens, its samples and their tokens."""

@@ -11,7 +11,7 @@ import io
 import json
 import mmap
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -331,33 +331,43 @@ class SetWriter:
                 name=name,
             )
 
-        with output.file(self._info(shard)) as path:
+        with output.file(self.info_name(shard)) as path:
             path.write_text(json.dumps(info.to_json()), encoding="utf-8")
         return info
 
     def is_written(self, output: Outputs, shard: int) -> bool:
         """Return whether an earlier process has published a shard and its metadata."""
-        record = read_json(output.folder / self._info(shard)) or {}
+        record = read_json(output.folder / self.info_name(shard)) or {}
         path = output.folder / self.path / shard_name(shard, self.shards, self.container)
         return path.is_file() and path.stat().st_size == record.get("bytes")
 
-    def _info(self, shard: int) -> str:
+    def info_name(self, shard: int) -> str:
+        """Return the name of the metadata of a shard."""
         if not self.path:
             return f"tmp/shards/{shard:06d}.json"
         return f"tmp/{self.path}/{shard_name(shard, self.shards, self.container)}.json"
 
-    def write_manifest(self, output: Outputs, **fields: Any) -> Manifest:
-        """Write index and manifest after all shards; `fields` are further keys of the manifest."""
+    def write_manifest(
+        self, output: Outputs, read: Callable[[int, str], str] | None = None, **fields: Any
+    ) -> Manifest:
+        """Write index and manifest after all shards; `fields` are further keys of the manifest.
+
+        `read` returns the metadata of a shard, given its number and the name of the file; by
+        default it is read from the folder of the output.
+        """
         infos = []
 
         for shard in range(self.shards):
-            path = output.folder / self._info(shard)
+            path = output.folder / self.info_name(shard)
             name = shard_name(shard, self.shards, self.container)
 
             try:
-                infos.append(
-                    ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
+                text = (
+                    path.read_text(encoding="utf-8")
+                    if read is None
+                    else read(shard, self.info_name(shard))
                 )
+                infos.append(ShardInfo.from_json(parse_json(text), path))
             except FileNotFoundError as error:
                 raise StorageError(f"{path}: missing; {rebuild_hint(path)}") from error
             except (OSError, ValueError, IntegrityError) as error:

@@ -7,30 +7,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
-from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import file_hash
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.inputs import (
-    FileState,
-    SourceFile,
-    observe_file,
-    require_unchanged,
-    source_files,
-)
-from clozeline.pipeline.execution.stages import (
-    Pass,
-    Stage,
-    describe_algorithms,
-    tokenizer_stage,
-)
-from clozeline.pipeline.execution.unit_record import (
-    KnownRecords,
-    Output,
-    add_counts,
-    require_written,
-    total_counts,
-)
+from clozeline.pipeline.execution.inputs import SourceFile, source_files
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit, tokenizer_stage
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_ROWS
 from clozeline.pipeline.tables.dictionaries import read_switcher
@@ -53,10 +35,11 @@ from clozeline.pipeline.tasks.training_items import (
     reject_negative,
     to_pair,
 )
-from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_metadata
+from clozeline.pipeline.tokenize.stage_files import open_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, tokenizer_metadata
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
-from clozeline.registry import component_types
+from clozeline.pipeline.vocabulary import Vocabulary
 
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
@@ -93,62 +76,40 @@ class SplitSource:
     split: str
     source: str
     """name of the file, independent of its folder"""
-    path: Path
+    path: Path = field(compare=False)
+    others: tuple[str, ...] = ()
+    """names of further files that are read with it"""
 
 
 @dataclass(frozen=True)
-class TaskSets(Pass[TaskCounts]):
+class TaskSet(Unit[TaskCounts]):
     """Write the rows of one split to one shard."""
 
-    units: int
-    sources: tuple[SplitSource, ...]
+    VERSION: ClassVar[int] = _VERSION
+    source: SplitSource
+    training: tuple[SplitSource, ...]
+    """training splits, with whose rows those of other splits are compared"""
     others: tuple[str, ...]
+    """files that are no split; the first split counts them"""
     config: TasksConfig
     """options of the stage; the options of the reader include what the files determine, such as the
     classes"""
-    tokenizer: Path
     corpus: str
     seed: int
     limits: InputLimits
     language: str
-    states: Mapping[Path, FileState] = field(default_factory=dict)
-    """states of the files of the rows when the run started"""
-    files_digest: str = ""
-    """digest of all files of the rows"""
-    name: str = "main"
-
-    def unit_name(self, unit: int) -> str:
-        return self.sources[unit].split
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": _VERSION,
-            **describe_algorithms(component_types(self.config)),
-            "tasks": to_data(self.config),
-            "corpus": self.corpus,
-            "seed": self.seed,
-            "limits": to_data(self.limits),
-            "language": self.language,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        # rows of other splits are compared with the training rows
-        return {
-            "input": config_digest([self.sources[unit].source, self.files_digest, self.others]),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-        }
 
     @property
     def form(self) -> Form:
         """Special tokens and lengths of the rows."""
         return Form(FRAMES[self.config.frame], self.config.max_length, self.config.stride)
 
-    def run(self, unit: int, output: Output) -> TaskCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> TaskCounts:
         """Read, encode and write one split.
 
         A file without labels is counted, but no set is written.
         """
-        source = self.sources[unit]
+        source = self.source
         form = self.form
         config = self.config
         reader = config.build_reader(self.limits)
@@ -156,16 +117,17 @@ class TaskSets(Pass[TaskCounts]):
         is_training = _is_training(source.split)
         file = reader.open(source.path)
         row_type = rows_of(metadata.head, form.frame.architecture)
-        builder = row_type(metadata, form, self.open_tokenizer(), self.corpus, source.source)
+        tokenizer = load_tokenizer(open_tokenizer(inputs))
+        builder = row_type(metadata, form, tokenizer, self.corpus, source.source)
 
         # compare the rows with the training rows
-        read = self.read(source, reader)
+        read = self.read(source, reader, inputs)
         training_keys: set[str] | None = None
 
-        if not is_training and (training := self._training_sources()):
+        if not is_training and self.training:
             training_keys = set()
-            for other in training:
-                training_keys |= keys_of(self.read(other, reader))
+            for other in self.training:
+                training_keys |= keys_of(self.read(other, reader, inputs))
 
         if config.disjoint and training_keys is not None:
             read = exclude_overlaps(read, training_keys)
@@ -176,6 +138,8 @@ class TaskSets(Pass[TaskCounts]):
         if is_training and config.similarity is not None:
             items = (reject_negative(item, metadata) for item in items)
         if is_training and config.code_switch is not None:
+            for path in config.code_switch.dictionaries:
+                inputs.user_file(path)
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, metadata)
 
@@ -192,9 +156,6 @@ class TaskSets(Pass[TaskCounts]):
             add_counts(counts, cast(SplitCounts, unknown.counts()))
         if shares.is_noticed():
             _LOG.warning("tasks: %s: %s", source.path, shares.message())
-
-        require_unchanged(self.states)
-        output.inputs[source.source] = file_hash(source.path)
 
         if len(rows):
             if details:
@@ -222,7 +183,7 @@ class TaskSets(Pass[TaskCounts]):
 
         sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
 
-        if unit == 0 and self.others:
+        if self.others:
             _LOG.warning(
                 "tasks: files that are not a split by their names are not read: %s",
                 ", ".join(self.others),
@@ -232,12 +193,14 @@ class TaskSets(Pass[TaskCounts]):
         totals = {key: counts[key] for key in (*_SUMMED_COUNTS, *UNKNOWN_COUNTS) if key in counts}
         return add_counts(sums, cast(TaskCounts, totals))
 
-    def _training_sources(self) -> list[SplitSource]:
-        return [source for source in self.sources if _is_training(source.split)]
-
-    def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
+    def read(
+        self, source: SplitSource, reader: TaskReader, inputs: UnitInputs
+    ) -> list[TaskItem | Rejected]:
         """Return the rows of a split."""
-        items = reader.read(reader.open(source.path))
+        file = reader.open(inputs.user_file(source.path))
+        for other in file.others:
+            inputs.user_file(other)
+        items = reader.read(file)
         similarity = self.config.similarity
         shares = self.config.split_off
         if similarity is not None:
@@ -248,52 +211,43 @@ class TaskSets(Pass[TaskCounts]):
             rows = [item for item, split in zip(rows, splits, strict=True) if split == source.split]
         return rows
 
-    def open_tokenizer(self) -> Tokenizer:
-        """Load the tokenizer of an earlier stage, after verifying its files."""
-        check_tokenizer(self.tokenizer)
-        return load_tokenizer(self.tokenizer)
-
 
 @dataclass(frozen=True)
-class TaskManifests(Pass[TaskCounts]):
+class TaskManifests(Unit[TaskCounts]):
     """Write the manifests of all splits from the records of their shards."""
 
-    lists_units: ClassVar[bool] = True
-    sets: TaskSets
-    folder: Path
-    """folder of the stage"""
-    name: str = "manifest"
-    units: int = 1
+    VERSION: ClassVar[int] = _VERSION
+    sets: tuple[TaskSet, ...]
+    tokenizer_stage: str
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.sets.options(unit)
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "splits": known.pass_digest(self.folder, self.sets.name),
-            "tokenizer": digest_tokenizer(self.sets.tokenizer, known),
-        }
-
-    def run(self, unit: int, output: Output) -> TaskCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> TaskCounts:
         """Write the manifests; ConfigurationError if no split has labels."""
-        counts: TaskCounts = total_counts(output.folder, self.sets.name)
+        counts: TaskCounts = inputs.sum_counts("tasks", "main")
         splits = counts["splits"]
         if not any(split["examples"] for split in splits.values()):
             raise ConfigurationError("tasks: no file of the input has labels")
-        for line in _missing_classes(splits, ("train", *self.sets.config.split_off)):
+        config = self.sets[0].config
+        for line in _missing_classes(splits, ("train", *config.split_off)):
             _LOG.warning("tasks: %s", line)
-        tokenizer = self.sets.open_tokenizer()
-        for source in self.sets.sources:
-            if splits[source.split]["examples"]:
-                self._write(source, splits[source.split], tokenizer, output)
+        folder = open_tokenizer(inputs)
+        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+        described = tokenizer_metadata(folder, vocabulary)
+        for work in self.sets:
+            if (of_split := splits[work.source.split])["examples"]:
+                self._write(work, of_split, vocabulary, described, inputs, output)
         return {}
 
     def _write(
-        self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output
+        self,
+        work: TaskSet,
+        counts: SplitCounts,
+        vocabulary: Vocabulary,
+        described: Mapping[str, Any],
+        inputs: UnitInputs,
+        output: Output,
     ) -> None:
-        work = self.sets
-        vocabulary = tokenizer.vocabulary
-        config = self.sets.config
+        config = work.config
+        source = work.source
         metadata = task_metadata(config, config.build_reader(work.limits))
         frame = work.form.frame
         writer = rows_of(metadata.head, work.form.frame.architecture).writer(
@@ -302,10 +256,11 @@ class TaskManifests(Pass[TaskCounts]):
 
         manifest = writer.write_manifest(
             output,
+            lambda _, name: inputs.file("tasks", "main", source.split, name).text(),
             name=f"{metadata.name}/{source.split}",
             kind="examples",
             seed=work.seed,
-            tokenizer=tokenizer_metadata(work.tokenizer, vocabulary),
+            tokenizer=described,
             totals={
                 "tokens_by_language": {work.language: counts["tokens"]},
                 "skipped": counts["refused"],
@@ -326,7 +281,7 @@ class TaskManifests(Pass[TaskCounts]):
             languages=[work.language],
             parents=[
                 {
-                    "name": work.tokenizer.parent.name,
+                    "name": self.tokenizer_stage,
                     "digest": vocabulary.fingerprint,
                     "role": "tokenizer",
                 }
@@ -349,6 +304,10 @@ class TaskManifests(Pass[TaskCounts]):
         require_written(
             f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written
         )
+
+
+def _names_of(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(f"{path.parent.name}/{path.name}" for path in paths)
 
 
 def _missing_classes(
@@ -454,22 +413,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 f"template for an {frame.architecture}: expected {', '.join(fit)}"
             )
 
-    @cached_property
-    def _states(self) -> dict[Path, FileState]:
-        """States of the files of the splits, and of further files that are read."""
-        reader = self.config.build_reader(self.recipe.limits)
-        paths = [file.local_path for file in self._files[0].values()]
-        others = [other for path in paths for other in reader.open(path).others]
-        return {path: observe_file(path) for path in (*paths, *others)}
-
-    def _digest_files(self) -> str:
-        """Return a digest of the names and contents of all files that are read."""
-        switch = self.config.code_switch
-        dictionaries = [] if switch is None else switch.dictionaries
-        paths = [*self._states, *filter(Path.is_file, dictionaries)]  # observed, then hashed
-        names = {split: file.source for split, file in self._files[0].items()}
-        return config_digest([names, [file_hash(path) for path in paths]])
-
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         splits, others = self._files
         shares = self.config.split_off
@@ -482,28 +425,39 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             )
 
         files = [*splits.items(), *((split, splits["train"]) for split in shares)]
-        sources = tuple(SplitSource(split, file.source, file.local_path) for split, file in files)
+        reader = self.config.build_reader(recipe.limits)
+        sources = tuple(
+            SplitSource(split, file.source, path, _names_of(reader.open(path).others))
+            for split, file in files
+            for path in [file.local_path]
+        )
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(
                 f"tasks: expected one language for all inputs, got {', '.join(sorted(languages))}"
             )
 
-        sets = TaskSets(
-            len(sources),
-            sources,
-            tuple(file.source for file in others),
-            self._complete_config,
-            tokenizer_stage(recipe).folder / "tokenizer",
-            recipe.corpus,
-            recipe.seed,
-            recipe.limits,
-            languages.pop(),
-            self._states,
-            self._digest_files(),
+        language = languages.pop()
+        training = tuple(source for source in sources if _is_training(source.split))
+        left = tuple(file.source for file in others)
+        sets = tuple(
+            TaskSet(
+                source,
+                () if _is_training(source.split) else training,
+                () if number else left,
+                self._complete_config,
+                recipe.corpus,
+                recipe.seed,
+                recipe.limits,
+                language,
+            )
+            for number, source in enumerate(sources)
         )
-
-        return [sets, TaskManifests(sets, self.folder)]
+        manifests = TaskManifests(sets, tokenizer_stage(recipe).name)
+        return [
+            Pass("main", {each.source.split: each for each in sets}),
+            Pass("manifest", {"000000": manifests}, lists_units=True),
+        ]
 
     def row(self, counts: TaskCounts) -> StageRow:
         """Return rows, examples and truncation, in total and per split."""

@@ -1,18 +1,19 @@
-"""The files of a tokenizer that an earlier stage of a run wrote, as later stages read them."""
+"""What earlier stages of a run wrote, as later ones read it: the tokenizer, and tokens."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.pipeline.execution.unit_record import KnownRecords
-from clozeline.recorded_file import check_files
-
-_RECORD = ("main", "000000")
+from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
 
 
-def digest_tokenizer(folder: Path, known: KnownRecords) -> str:
-    """Return a digest of the files of a tokenizer; `folder` is `tokenizer/` of its stage."""
-    return known.digest(folder.parent, *_RECORD, f"{folder.name}/")
+def open_tokenizer(inputs: UnitInputs) -> Path:
+    """Return the folder of the tokenizer, after verifying its files.
+
+    StorageError or IntegrityError.
+    """
+    return inputs.folder("tokenizer", "main", "000000", "tokenizer/")
 
 
-def check_tokenizer(folder: Path) -> None:
-    """Verify the files of a tokenizer; StorageError or IntegrityError."""
-    check_files(folder.parent, "/".join(_RECORD), f"{folder.name}/")
+def open_token_shards(inputs: UnitInputs, shards: Sequence[int] | None = None) -> SomeShards:
+    """Return some shards of the documents that `encode` wrote; None: all of them."""
+    return inputs.shards("encode", "manifest", "000000", "manifest.json", shards)

@@ -69,7 +69,7 @@ def stage(tmp_path):
         path.write_bytes(bytes(range(250)) * 4)
     with output.file("rejects/000003.arrow") as path:
         path.touch()
-    UnitRecord("main", "000003", "key", "", {}, "ok", {}, output.files).save(output.folder)
+    UnitRecord("main", "000003", {}, {}, "ok", {}, output.files).save(output.folder)
     return output.folder
 
 

@@ -36,6 +36,9 @@ class Dependencies:
         self.shards = sum(name.startswith("shard-") for name in self._all("encode"))
         self.inputs = {}
         self.exact = {}
+        clusters = _read_rows_of(output / "dedup" / "clusters" / "exact")
+        kept = {row["cluster"]: row["uid"] for row in clusters if row["kept"]}
+        self.kept = {row["uid"]: kept[row["cluster"]] for row in clusters}
         for stage, work, part in self.made:
             if (stage, work) == ("clean", "main"):
                 rows = _read_rows(output / "clean" / "documents", part)
@@ -84,7 +87,9 @@ class Dependencies:
     def _reads_of_documents(self, stage, work, unit, options, own):
         part = self._part(stage, unit)
         if work == "main":
-            return [part, {name: own[name] for name in own if not name.startswith("tmp/")}]
+            # an exact copy names what near dedup keeps of the document that exact dedup keeps
+            kept = [self.kept[row["uid"]] for row in self.exact[unit]]
+            return [part, kept, {name: own[name] for name in own if not name.startswith("tmp/")}]
         if stage == "decontaminate":
             return [options, part, self._all(stage, "index"), part or self._all(stage, "matches")]
         if work == "exact-hashes":
@@ -95,7 +100,9 @@ class Dependencies:
             near = {key: value for key, value in options["near"].items() if key != "verify"}
             return [near, self.shards, part, self.exact[unit]]
         if work.startswith("near"):
-            return [options["near"], self.shards, self._all(stage, "near-signatures")]
+            # parts with exact copies of a near copy get its drop, too
+            copies = work == "near-clusters" and self._all(stage, "exact-survivors")
+            return [options["near"], self.shards, self._all(stage, "near-signatures"), copies]
         return [options, self.shards, self._all(stage, "main")]
 
     def _shard(self, name, options, above):
@@ -127,6 +134,10 @@ class Dependencies:
             if key[0] == stage and key[1] == (work or key[1]):
                 found |= outputs
         return found
+
+
+def _read_rows_of(folder):
+    return [row for path in sorted(folder.glob("*.arrow")) for row in _read_rows(folder, path.stem)]
 
 
 def _read_rows(folder, part):

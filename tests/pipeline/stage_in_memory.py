@@ -8,7 +8,7 @@ from typing import Any
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
-from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.files import (
     documents_name,
     read_documents,
@@ -16,6 +16,7 @@ from clozeline.pipeline.ingest.documents.files import (
     write_documents,
 )
 from clozeline.pipeline.recipe import Recipe
+from tests.pipeline.unit_runs import run_pass
 
 
 @dataclass
@@ -78,25 +79,14 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     stage = stage_of(validate(Recipe, keys, "test"), name)
     for part, documents in zip(stage.plan.names, parts, strict=True):
         write_documents(root / "clean" / documents_name(part), documents)
-    total = run_passes(stage.folder, stage.passes(), reverse, check=stage.check)
+    total = run_passes(stage, stage.passes(), reverse)
     stage.check(total)
     return stage.folder, total
 
 
-def run_passes(folder, passes, reverse=False, note=None, check=None):
+def run_passes(stage, passes, reverse=False):
     """Run all units of the passes in order, and return the sums of their counts."""
     total = {}
-
     for work in passes:
-        if note is not None:
-            note(work.name)
-        for number in sorted(range(work.units), reverse=reverse):
-            output = Output(folder)
-            counts = work.run(number, output)
-            if check is not None:
-                check(counts, complete=False)
-            unit = work.unit_name(number)
-            UnitRecord(work.name, unit, "", "", {}, "ok", counts, output.files).save(folder)
-            add_counts(total, counts)
-
+        add_counts(total, run_pass(stage, work, reversed if reverse else list))
     return total

@@ -43,7 +43,7 @@ class Place:
 
 
 PLACES = {
-    "a document between two steps": Place("clean", "clean.unit:CleanUnits._clean_range"),
+    "a document between two steps": Place("clean", "clean.unit:CleanUnit._clean_range"),
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
     "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),
     "a rejection that is written": Place("clean", "clean.unit:write_rejects", 1),

@@ -5,9 +5,8 @@ import numpy as np
 import pyarrow as pa
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.pipeline.execution.stages import UnitKey, UnitRunner, stage_of
-from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
+from clozeline.pipeline.execution.stages import stage_of
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
@@ -19,6 +18,7 @@ from clozeline.pipeline.shards.column_set import (
 )
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
+from tests.pipeline.unit_runs import run_pass
 
 WORDS = vocabulary(1000)
 
@@ -131,17 +131,8 @@ def run_stage(of, name, *, backwards=False):
     """All passes of a stage in this process; a failed unit raises its error."""
     stage = stage_of(of, name)
     total = {}
-
     for work in stage.passes():
-        names = [work.unit_name(unit) for unit in range(work.units)]
-        keys = {unit: UnitKey(name, "key", "options", {}) for unit, name in enumerate(names)}
-        for unit in reversed(keys) if backwards else keys:
-            UnitRunner(stage, work, keys)(unit)
-            record = UnitRecord.read(UnitRecord.path(stage.folder, work.name, names[unit]))
-            if record.status != "ok":
-                raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
-            add_counts(total, record.counts)
-
+        add_counts(total, run_pass(stage, work, reversed if backwards else list))
     stage.check(total)
     return total
 
@@ -149,9 +140,6 @@ def run_stage(of, name, *, backwards=False):
 def all_rows(folder):
     shards = open_shards(folder)
     return RowBatch.concatenate([shards.read_block(block) for block in range(len(shards.index))])
-
-
-_ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityError, StorageError)}
 
 
 def files_of(folder):

@@ -9,13 +9,13 @@ import yaml
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stages import UnitKey, UnitRunner, stage_of
-from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import documents_name, write_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from tests.pipeline.miniature import text
+from tests.pipeline.unit_runs import run_pass
 
 RECIPE = """
 corpus: tools
@@ -123,12 +123,7 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
         (part,) = stage.plan.names
         write_documents(output / "clean" / documents_name(part), documents(count))
         for work in stage.passes():
-            names = [work.unit_name(number) for number in range(work.units)]
-            keys = {number: UnitKey(unit, "", "", {}) for number, unit in enumerate(names)}
-            for number, unit in enumerate(names):
-                UnitRunner(stage, work, keys)(number)
-                record = UnitRecord.read(UnitRecord.path(stage.folder, work.name, unit))
-                assert record.status == "ok", record.error + record.trace
+            run_pass(stage, work)
 
     return output
 

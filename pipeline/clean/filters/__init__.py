@@ -3,8 +3,8 @@
 Reports rely on the names of their reasons. What every filter is written with is imported from here.
 """
 
-import hashlib
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -123,33 +123,22 @@ DATA_FILE: Final = {"data_file": True}
 """Metadata of an option that names files or folders whose content affects verdicts."""
 
 
-def hash_data_files(options: Any) -> dict[str, str]:
-    """Return the SHA-256 (hex) of each file that options name, by path.
+def list_data_files(options: Any) -> list[Path]:
+    """Return the files and folders that options name.
 
     Raises:
-        ConfigurationError: a file cannot be read.
+        ConfigurationError: one cannot be read.
     """
-    paths: list[str | Path] = []
+    paths = list[Path]()
     for option in fields(options):
         value = getattr(options, option.name) if option.metadata.get("data_file") else None
-        paths += value if isinstance(value, list) else [] if value is None else [value]
+        paths += map(Path, value if isinstance(value, list) else [] if value is None else [value])
 
-    digests = {}
-
-    for path in map(Path, paths):
-        files = (
-            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        )
-        for file in files:
-            try:
-                with file.open("rb") as content:
-                    digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
-            except OSError as error:
-                raise ConfigurationError(
-                    f"{file}: cannot be read ({error.strerror}); give the path of a file"
-                ) from error
-
-    return digests
+    for path in paths:
+        if not os.access(path, os.R_OK):
+            reason = "no permission" if path.exists() else "no such file or directory"
+            raise ConfigurationError(f"{path}: cannot be read ({reason}); give the path of a file")
+    return paths
 
 
 def read_terms(path: Path) -> Iterator[str]:

@@ -60,6 +60,11 @@ class GroupingSpec:
     separator: str = "none"
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The class of the grouping."""
+        return [GROUPINGS.load_class(self.name)]
+
     def entry(self) -> dict[str, Any]:
         """Return the spec as a name with options, as in a configuration."""
         separator = {} if self.separator == "none" else {"separator": self.separator}

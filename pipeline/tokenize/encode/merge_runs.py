@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -16,15 +15,10 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import (
-    KnownRecords,
-    Output,
-    require_equal,
-    require_written,
-    total_counts,
-)
+from clozeline.pipeline.execution.shuffle import Pieces
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, require_equal, require_written
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import WORD_STARTS, Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
@@ -41,12 +35,12 @@ from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
-from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import find_file
+from clozeline.recorded_file import RecordedFile
 
 MERGE_VERSION: Final = 2
 """Raised when the same documents give other shards or counts."""
@@ -56,36 +50,26 @@ _CODES_FILE: Final = "tmp/codes.json"
 
 
 @dataclass(frozen=True)
-class AssignCodes(Pass[EncodeCounts]):
-    """Compute codes and block size for all shards, from the counts of the first pass; one unit.
+class AssignCodes(Unit[EncodeCounts]):
+    """Compute codes and block size for all shards, from the counts of the first pass.
 
     The code of a language or a source group is its index in the sorted list, so it depends only on
     the set.
     """
 
-    name: str
-    units: int
     id_bytes: int
     max_unknown: float = 1.0
     words: bool = False
     """whether the configuration names word segmenters"""
-    folder: Path = Path()
-    """folder of the stage"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {"id_bytes": self.id_bytes, "max_unknown": self.max_unknown, "words": self.words}
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {"counts of documents": known.counts_digest(self.folder, "tokenize")}
-
-    def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write `tmp/codes.json`; warn if more than 1 % of the text is unknown.
+    def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
+        """Write the codes; warn if more than 1 % of the text is unknown.
 
         Raises:
             ConfigurationError: there are no documents, more than 255 languages, or more unknown
                 text than `max_unknown`.
         """
-        counts: EncodeCounts = total_counts(output.folder, "tokenize")
+        counts: EncodeCounts = inputs.sum_counts("encode", "tokenize")
 
         if not counts.get("documents_out"):
             raise ConfigurationError(
@@ -129,8 +113,12 @@ class AssignCodes(Pass[EncodeCounts]):
             _LOG.warning("encode: %s", unknown.message())
 
 
-def _read_codes(folder: Path) -> Any:
-    return json.loads(find_file(folder, "codes/000000", _CODES_FILE).text())
+def _read_codes(inputs: UnitInputs) -> Any:
+    return json.loads(inputs.file("encode", "codes", "000000", _CODES_FILE).text())
+
+
+def _merged_file(inputs: UnitInputs, shard: int, name: str) -> RecordedFile:
+    return inputs.file("encode", "merge", f"{shard:06d}", name)
 
 
 def _texts_file(shard: int) -> str:
@@ -142,43 +130,27 @@ def _extra_file(shard: int) -> str:
 
 
 @dataclass(frozen=True)
-class MergeRuns(Pass[EncodeCounts]):
-    """Merge the runs into `shard-*.arrow` and `documents-*.arrow`, one shard per unit."""
+class MergeRuns(Unit[EncodeCounts]):
+    """Merge the runs into `shard-*.arrow` and `documents-*.arrow` of one shard."""
 
-    name: str
-    units: int
-    runs: Shuffle
-    tokenizer: Path
+    VERSION: ClassVar[int] = MERGE_VERSION
+    shard: int
+    shards: int
+    runs: Pieces
     heldout: float
     seed: int
-    folder: Path
-    """folder of the stage"""
     extra: Sequence[str] = ()
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": MERGE_VERSION,
-            "heldout": self.heldout,
-            "seed": self.seed,
-            "extra": list(self.extra),
-            "shards": self.units,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "documents": self.runs.digest(self.folder, known, unit),
-            "codes": known.digest(self.folder, "codes", "000000"),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-        }
-
-    def run(self, unit: int, output: Output) -> EncodeCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
         """Write the shard sorted by (order, uid), its documents, and counts for the manifest."""
-        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
-        codes = _read_codes(output.folder)
+        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        codes = _read_codes(inputs)
+        unit = self.shard
 
         # the documents of the shard from all runs, sorted by (order, uid)
         schema = run_schema(vocabulary.id_dtype, words="words" in codes, extra=bool(self.extra))
-        batches = read_range(output.folder, self.runs, unit, schema)
+        pieces = self.runs.read(inputs, "encode", name_shard(unit, self.shards))
+        batches = read_range(pieces, schema)
         table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
         table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
         uids = identities(table.column("uid"))
@@ -193,10 +165,10 @@ class MergeRuns(Pass[EncodeCounts]):
 
         # the shard, and a table of its documents
         rows = _rows(table, codes)
-        info = _set_writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
+        info = _set_writer(vocabulary, codes, self.shards).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
         require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
-        name = f"documents-{unit:05d}-of-{self.units:05d}.arrow"
+        name = f"documents-{unit:05d}-of-{self.shards:05d}.arrow"
         with output.file(name) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
             described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
@@ -305,55 +277,35 @@ def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
     )
 
 
+def name_shard(shard: int, shards: int) -> str:
+    """Return the name of one of `shards` shards, to which runs are sent."""
+    return f"{shard:06d}-of-{shards:06d}"
+
+
 @dataclass(frozen=True)
-class TokenManifest(Pass[EncodeCounts]):
+class TokenManifest(Unit[EncodeCounts]):
     """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
-    lists_units: ClassVar[bool] = True
-    name: str
-    units: int
+    VERSION: ClassVar[int] = MERGE_VERSION
     corpus: str
     shards: int
-    tokenizer: Path
     seed: int
     config: Mapping[str, Any]
-    folder: Path
-    """folder of the stage"""
-    decontaminated: Path | None = None
-    """folder of the stage `decontaminate`; its index of evaluation items is a parent of the set"""
+    tokenizer_stage: str
+    is_decontaminated: bool = False
+    """whether the index of evaluation items is a parent of the set"""
     extra: Sequence[str] = ()
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": MERGE_VERSION,
-            "corpus": self.corpus,
-            "shards": self.shards,
-            "seed": self.seed,
-            "config": dict(self.config),
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        index = self.decontaminated
-        evaluation = {} if index is None else {"index": known.digest(index, "index", "000000")}
-        return {
-            "shards": known.pass_digest(self.folder, "merge"),
-            "counts of documents": known.counts_digest(self.folder, "tokenize"),
-            "codes": known.digest(self.folder, "codes", "000000"),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-            **evaluation,
-        }
-
-    def run(self, unit: int, output: Output) -> EncodeCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
         """Sum the token counts of all shards, and write the manifest of the set."""
-        folder = output.folder
-        check_tokenizer(self.tokenizer)
-        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
-        codes = _read_codes(folder)
+        tokenizer = open_tokenizer(inputs)
+        vocabulary = Vocabulary.load(tokenizer / VOCABULARY_FILE)
+        codes = _read_codes(inputs)
 
         # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            by_id = find_file(folder, f"merge/{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            by_id = _merged_file(inputs, shard, f"tmp/counts/{shard:06d}.npy")
             totals += np.load(io.BytesIO(by_id.buffer()))
 
         with output.file(TOKEN_COUNTS_FILE) as path:
@@ -365,7 +317,7 @@ class TokenManifest(Pass[EncodeCounts]):
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
 
         # the same tokens must be counted by documents and by ids
-        counts = total_counts(folder, "merge")
+        counts = inputs.sum_counts("encode", "merge")
         merged = counts["merged"]
         held_out = counts["held_out"]
         training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
@@ -375,51 +327,53 @@ class TokenManifest(Pass[EncodeCounts]):
 
         parents = [
             {
-                "name": self.tokenizer.parent.name,
+                "name": self.tokenizer_stage,
                 "digest": vocabulary.fingerprint,
                 "role": "tokenizer",
             }
         ]
 
-        if self.decontaminated is not None:
-            digest = find_file(self.decontaminated, "index/000000", "index.arrow").xxh3_128
-            parents.append(
-                {"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"}
-            )
+        if self.is_decontaminated:
+            digest = inputs.file("decontaminate", "index", "000000", "index.arrow").xxh3_128
+            parents.append({"name": "decontaminate", "digest": digest, "role": "evaluation index"})
 
-        documents = total_counts(folder, "tokenize")
+        def read(shard: int, name: str) -> str:
+            return _merged_file(inputs, shard, name).text()
+
+        documents = inputs.sum_counts("encode", "tokenize")
         manifest = _set_writer(vocabulary, codes, self.shards).write_manifest(
             output,
+            read,
             name=self.corpus,
             kind="tokens",
             seed=self.seed,
-            tokenizer=tokenizer_metadata(self.tokenizer, vocabulary),
+            tokenizer=tokenizer_metadata(tokenizer, vocabulary),
             totals={name: documents[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],
             parents=parents,
-            config={**self.config, **self._extra_totals(folder)},
+            config={**self.config, **self._extra_totals(inputs)},
         )
 
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
-        copies = self._count_copies(folder)
+        copies = self._count_copies(inputs)
         return {"held_out": {"copies": copies}} if copies else {}
 
-    def _count_copies(self, folder: Path) -> int:
+    def _count_copies(self, inputs: UnitInputs) -> int:
         """Return the number of held-out documents with the tokens of a training document."""
-        files = (find_file(folder, f"merge/{n:06d}", _texts_file(n)) for n in range(self.shards))
+        files = (_merged_file(inputs, n, _texts_file(n)) for n in range(self.shards))
         shards = [np.frombuffer(file.buffer(), np.uint64) for file in files]
         held_out = np.concatenate([hashes[hashes % 2 == 1] for hashes in shards]) - 1
         copied = reduce(np.logical_or, (np.isin(held_out, hashes) for hashes in shards))
         return int(copied.sum())
 
-    def _extra_totals(self, folder: Path) -> dict[str, Any]:
+    def _extra_totals(self, inputs: UnitInputs) -> dict[str, Any]:
         """Return the totals of declared columns, under their key of the manifest."""
         if not self.extra:
             return {}
         parts = (
-            json.loads(find_file(folder, f"merge/{shard:06d}", _extra_file(shard)).text())
+            json.loads(_merged_file(inputs, shard, _extra_file(shard)).text())
             for shard in range(self.shards)
         )
         return {"extra_totals": merge_totals(parts, self.extra)}

@@ -5,16 +5,15 @@ shard k are a slice of each flush. A piece is this slice as a message of Arrow; 
 more than its documents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
+from clozeline.pipeline.execution.shuffle import PieceWriter
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.tokenize.encode.extra_totals import select_extra
 
@@ -129,13 +128,13 @@ class RunWriter:
             self._writer.add([copied.serialize()] if first < last else [])
 
 
-def read_range(folder: Path, runs: Shuffle, shard: int, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return the documents of a shard from all runs, one batch per flush that has any.
+def read_range(pieces: Iterable[tuple[int, bytes]], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return the documents of a shard from the pieces of all runs, one batch per flush with any.
 
     `schema` is the result of `run_schema`.
     """
     batches = []
-    for _, piece in runs.read(folder, shard):
+    for _, piece in pieces:
         source = pa.BufferReader(piece)
         while source.tell() < len(piece):  # the piece of a bundle has a message for each flush
             batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(source), schema))

@@ -11,15 +11,9 @@ import psutil
 
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import file_hash
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import (
-    Pass,
-    Stage,
-    describe_algorithms,
-    tokenizer_stage,
-)
+from clozeline.pipeline.execution.stages import Pass, Stage, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
@@ -28,21 +22,27 @@ from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.text.language_codes import LanguageTable, base_language
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
+from clozeline.pipeline.tokenize.encode.merge_runs import (
+    AssignCodes,
+    MergeRuns,
+    TokenManifest,
+    name_shard,
+)
 from clozeline.pipeline.tokenize.encode.sentence_notes import (
     describe_unsplit,
     explain_phrases,
     explain_unsplit,
 )
-from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
+from clozeline.pipeline.tokenize.encode.tokenize_documents import (
+    EncodeCounts,
+    Switching,
+    TokenizeDocuments,
+)
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import component_types
 from clozeline.terminal import size_text
 
-_VERSION: Final = 6
-"""raised when the same documents give other tokens"""
 _BASE_MEMORY_BYTES: Final = 300e6
 """memory of Python and its libraries"""
 _MEMORY_PER_DOCUMENT_BYTE: Final = 15.0
@@ -104,88 +104,57 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             read_switcher(self.config.code_switch, self.recipe.limits, self.recipe.seed, self.name)
         yield from ()
 
-    def _describe_options(self, shards: int) -> Mapping[str, Any]:
-        """Return the versions and options that determine the tokens of a document."""
-        switch = self.config.code_switch
-        switching: Mapping[str, Any] = {}
-        if switch is not None:
-            switching = {
-                "code_switch": to_data(switch),
-                "dictionaries": {str(path): file_hash(path) for path in switch.dictionaries},
-                "heldout": self.recipe.heldout.fraction,
-                "limits": to_data(self.recipe.limits),
-            }
-        algorithms = [self.config.sentences, *self.config.words.values()]
-        return {
-            "version": _VERSION,
-            "tokenizer": tokenizer_stage(self.recipe).expected_tokenizer().version,
-            **describe_algorithms(component_types(algorithms)),
-            "sentences": self.config.sentences.as_dict(),
-            "words": {name: chosen.as_dict() for name, chosen in self.config.words.items()},
-            "extra": list(self.config.extra),
-            "seed": self.recipe.seed,
-            "shards": shards,
-            **switching,
-        }
-
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe = self.recipe
-        documents = self.documents
-        units = len(documents)
+        config = self.config
         shards = self.plan.shards
-        runs = Shuffle("runs", documents.names, shards, "tokenize")
         source = tokenizer_stage(recipe)
-        tokenizer = source.folder / "tokenizer"
-        id_bytes = np.dtype(source.expected_tokenizer().vocabulary.id_dtype).itemsize
-        index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
-
+        expected = source.expected_tokenizer()
+        destinations = tuple(name_shard(shard, shards) for shard in range(shards))
+        runs = Shuffle("runs", self.documents.names, destinations, "tokenize")
+        pieces = runs.pieces
+        heldout = recipe.heldout.fraction
+        extra = tuple(config.extra)
+        switching = (
+            None
+            if config.code_switch is None
+            else Switching(config.code_switch, recipe.limits, heldout)
+        )
+        tokenize = {
+            part: TokenizeDocuments(
+                part,
+                expected.version,
+                config.sentences,
+                runs,
+                recipe.seed,
+                switching,
+                config.words,
+                extra,
+            )
+            for part in self.documents.names
+        }
+        codes = AssignCodes(
+            np.dtype(expected.vocabulary.id_dtype).itemsize, config.max_unknown, bool(config.words)
+        )
+        merge = {
+            f"{shard:06d}": MergeRuns(shard, shards, pieces, heldout, recipe.seed, extra)
+            for shard in range(shards)
+        }
+        manifest = TokenManifest(
+            recipe.corpus,
+            shards,
+            recipe.seed,
+            self._recorded_config,
+            source.name,
+            recipe.has("decontaminate"),
+            extra,
+        )
         return [
-            TokenizeDocuments(
-                "tokenize",
-                units,
-                documents,
-                tokenizer,
-                self.config.sentences,
-                runs,
-                recipe.seed,
-                self.config.code_switch,
-                recipe.heldout.fraction,
-                recipe.limits,
-                self.config.words,
-                tuple(self.config.extra),
-                self._describe_options(shards),
-            ),
-            *runs.passes(self.folder),
-            AssignCodes(
-                "codes",
-                1,
-                id_bytes,
-                self.config.max_unknown,
-                bool(self.config.words),
-                self.folder,
-            ),
-            MergeRuns(
-                "merge",
-                shards,
-                runs,
-                tokenizer,
-                recipe.heldout.fraction,
-                recipe.seed,
-                self.folder,
-                tuple(self.config.extra),
-            ),
-            TokenManifest(
-                "manifest",
-                1,
-                recipe.corpus,
-                shards,
-                tokenizer,
-                recipe.seed,
-                self._recorded_config,
-                self.folder,
-                index,
-                tuple(self.config.extra),
-            ),
+            Pass("tokenize", tokenize),
+            *runs.passes(self.name),
+            Pass("codes", {"000000": codes}),
+            Pass("merge", merge),
+            Pass("manifest", {"000000": manifest}, lists_units=True),
         ]
 
     @property

@@ -6,15 +6,16 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.execution.rewritten_documents import open_documents
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output, add_counts
+from clozeline.pipeline.execution.stages import Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.ingest.formats.limits import InputLimits
@@ -27,7 +28,7 @@ from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
-from clozeline.pipeline.tokenize.stage_files import check_tokenizer, digest_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownText
@@ -127,6 +128,15 @@ class SentenceSwitcher:
                 sentences[number], words, replaced = self.words.translate_text(index, sentence)
                 add_counts(counts, {"code_switch": {"words": words, "replaced": replaced}})
         return "".join(sentences)
+
+
+@dataclass(frozen=True)
+class Switching:
+    """What decides which words of training documents are translated."""
+
+    config: CodeSwitchConfig
+    limits: InputLimits
+    heldout: float
 
 
 def sentence_starts(
@@ -230,40 +240,22 @@ def token_documents(
 
 
 @dataclass(frozen=True)
-class TokenizeDocuments(Pass[EncodeCounts]):
-    """Write the sorted run of each part, one part per unit."""
+class TokenizeDocuments(Unit[EncodeCounts]):
+    """Write the sorted run of a part."""
 
-    name: str
-    units: int
-    documents: DocumentParts
-    tokenizer: Path
+    VERSION: ClassVar[int] = 6
+    part: str
+    tokenizer_version: int
     sentences: SentencesComponent
     runs: Shuffle
     seed: int
-    code_switch: CodeSwitchConfig | None = None
-    heldout: float = 0.0
-    limits: InputLimits = field(default_factory=InputLimits)
+    switching: Switching | None = None
     words: Mapping[str, SegmenterComponent] = field(default_factory=dict)
     extra: Sequence[str] = ()
-    described: Mapping[str, Any] = field(default_factory=dict)
-    """versions and options, as JSON data"""
 
-    def unit_name(self, unit: int) -> str:
-        return self.documents.names[unit]
-
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.described
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        return {
-            "documents": self.documents.digest(unit, known),
-            "tokenizer": digest_tokenizer(self.tokenizer, known),
-        }
-
-    def run(self, unit: int, output: Output) -> EncodeCounts:
-        tokenizer = _load_once(
-            self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns
-        )
+    def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
+        folder = open_tokenizer(inputs)
+        tokenizer = _load_once(folder, (folder / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: SentenceSplitter = self.sentences.build()
         counts: EncodeCounts = {
             "documents_in": 0,
@@ -275,20 +267,26 @@ class TokenizeDocuments(Pass[EncodeCounts]):
         unknown = UnknownText(tokenizer)
 
         switcher: SentenceSwitcher | None = None
-        if self.code_switch is not None:
-            words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
-            switcher = SentenceSwitcher(words, splitter, self.heldout)
+        if self.switching is not None:
+            for path in self.switching.config.dictionaries:
+                inputs.user_file(path)
+            words = read_switcher(self.switching.config, self.switching.limits, self.seed, "encode")
+            switcher = SentenceSwitcher(words, splitter, self.switching.heldout)
 
-        with self.runs.write(output, self.unit_name(unit)) as pieces:
+        with self.runs.write(output, self.part) as pieces:
             segmenters = LanguageTable(
                 {language: chosen.build() for language, chosen in self.words.items()}
             )
             ids = tokenizer.vocabulary.id_dtype
             writer = RunWriter(
-                pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra
+                pieces,
+                ids,
+                len(self.runs.destinations),
+                words=bool(segmenters),
+                extra=self.extra,
             )
 
-            for batch in _batches(read_documents(self.documents.file(unit))):
+            for batch in _batches(read_documents(open_documents(inputs, self.part))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
                 for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
@@ -363,5 +361,4 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 @lru_cache(maxsize=1)
 def _load_once(folder: Path, written: int) -> Tokenizer:
     """Load a tokenizer once per process, and again if its file is newer than `written`."""
-    check_tokenizer(folder)
     return load_tokenizer(folder)

@@ -5,22 +5,18 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
-from clozeline.configuration.config import config_digest, to_data
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.arguments import Versioned, describe_algorithms
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.stages import (
-    ExpectedTokenizer,
-    Pass,
-    Stage,
-    Versioned,
-    describe_algorithms,
-)
-from clozeline.pipeline.execution.unit_record import Counts, KnownRecords, Output
+from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
@@ -99,33 +95,28 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
                 )
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        described = describe_algorithms([self._algorithm()])
         files = self._import_once(self._add()).files
-        return [ImportTokenizer("main", 1, self.config.path.name, files, described)]
+        contents = {name: f"{hash64(content):016x}" for name, content in files.items()}
+        versions = describe_algorithms([self._algorithm()])
+        unit = ImportTokenizer(self.config.path.name, files, contents, versions)
+        return [Pass("main", {"000000": unit})]
 
     def row(self, counts: TokenizerCounts) -> StageRow:
         return StageRow(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
 
 
 @plain_dataclass(frozen=True)
-class ImportTokenizer(Pass[TokenizerCounts]):
+class ImportTokenizer(Unit[TokenizerCounts]):
     """Write a tokenizer that the driver has imported."""
 
-    name: str
-    units: int
-    source: str
-    files: Mapping[str, bytes]
+    source: str = field(compare=False)
+    files: Mapping[str, bytes] = field(compare=False)
+    contents: Mapping[str, str]
+    """hashes of the files"""
     described: Mapping[str, Any]
     """versions of the class that reads it, as JSON data"""
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return self.described
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        files = {name: f"{hash64(content):016x}" for name, content in self.files.items()}
-        return {"tokenizer.path": config_digest(files)}
-
-    def run(self, unit: int, output: Output) -> TokenizerCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> TokenizerCounts:
         """Write the model file, `published.json`, `vocabulary.json` and `name` to `tokenizer/`."""
         for relative, content in self.files.items():
             with output.file(f"tokenizer/{relative}") as path:

@@ -3,28 +3,22 @@
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import Equation, StageRow
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
-from clozeline.pipeline.execution.stages import (
-    ExpectedTokenizer,
-    Pass,
-    Stage,
-    describe_algorithms,
-)
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, KnownRecords, Output
+from clozeline.pipeline.execution.rewritten_documents import open_documents
+from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, Unit
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
-from clozeline.registry import component_types
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,20 +53,15 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         chosen = self.config.algorithm()
-        budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
-
-        return [
-            TrainTokenizer(
-                "main",
-                1,
-                chosen,
-                budget,
-                self.documents,
-                self.recipe.heldout.fraction,
-                self.recipe.seed,
-                self.config.alpha,
-            )
-        ]
+        unit = TrainTokenizer(
+            chosen,
+            self.config.sample_bytes or chosen.type.SAMPLE_BYTES,
+            self.documents.names,
+            self.recipe.heldout.fraction,
+            self.recipe.seed,
+            self.config.alpha,
+        )
+        return [Pass("main", {"000000": unit})]
 
     def row(self, counts: TrainTokenizerCounts) -> StageRow:
         """Show the documents, the documents that were read, and why others were not."""
@@ -90,41 +79,26 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
 
 @plain_dataclass(frozen=True)
-class TrainTokenizer(Pass[TrainTokenizerCounts]):
+class TrainTokenizer(Unit[TrainTokenizerCounts]):
     """Draw the sample, train the tokenizer and publish it."""
 
-    name: str
-    units: int
+    VERSION: ClassVar[int] = SAMPLE_VERSION
     chosen: TokenizerComponent
     budget: int
-    documents: DocumentParts
+    parts: Sequence[str]
+    """names of the parts of the documents"""
     heldout: float
     seed: int
     alpha: float = 1.0
 
-    def options(self, unit: int) -> Mapping[str, Any]:
-        return {
-            "version": SAMPLE_VERSION,
-            **describe_algorithms(component_types(self.chosen)),
-            "algorithm": self.chosen.as_dict(),
-            "budget": self.budget,
-            "heldout": self.heldout,
-            "seed": self.seed,
-            "alpha": self.alpha,
-        }
-
-    def reads(self, unit: int, known: KnownRecords) -> Mapping[str, str]:
-        parts = range(len(self.documents))
-        return {"documents": config_digest([self.documents.digest(part, known) for part in parts])}
-
-    def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
+    def run(self, inputs: UnitInputs, output: Output) -> TrainTokenizerCounts:
         """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
 
         Raises:
             ConfigurationError: there is no text to train on, or `size` is too small for the special
                 pieces.
         """
-        parts = [self.documents.file(part) for part in range(len(self.documents))]
+        parts = [open_documents(inputs, part) for part in self.parts]
         scratch = output.folder / TEMPORARY
         scratch.mkdir(parents=True, exist_ok=True)
 

@@ -17,7 +17,7 @@ def test_a_token_set_that_changed_is_not_counted(tmp_path):
     content = (tmp_path / "encode/manifest.json").read_bytes()
     with output.file("manifest.json") as path:
         path.write_bytes(content)
-    UnitRecord("manifest", "000000", "key", "", {}, "ok", {}, output.files).save(output.folder)
+    UnitRecord("manifest", "000000", {}, {}, "ok", {}, output.files).save(output.folder)
     run_balanced(tmp_path, {}, "balance")
     change_manifest(
         tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"})

@@ -43,11 +43,12 @@ def recipe_for(source, output, clean=None, **keys):
     return validate(Recipe, data, "test")
 
 
-def run_clean(source, output, clean=None, **keys):
+def run_clean(source, output, clean=None, *, verify=False, **keys):
     summaries = []
 
     try:
-        run_recipe(recipe_for(source, output, clean, **keys), None, Progress(), summaries)
+        recipe = recipe_for(source, output, clean, **keys)
+        run_recipe(recipe, None, Progress(), summaries, verify=verify)
     except PartialFailureError:
         if not summaries or summaries[0].counts["documents_out"]:
             raise  # a run that leaves no document fails too, but what it counted is what tests look at

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.errors import PartialFailureError
-from clozeline.pipeline.clean.unit import CleanUnits
+from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.plan import load_plan
 from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -69,9 +69,9 @@ def write_over(path, other):
 def change_before(monkeypatch, owner, action):
     run = owner.run
 
-    def change_and_run(self, unit, output):
+    def change_and_run(self, inputs, output):
         action()
-        return run(self, unit, output)
+        return run(self, inputs, output)
 
     monkeypatch.setattr(owner, "run", change_and_run)
 
@@ -85,7 +85,7 @@ def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     path = tmp_path / "in" / name
     path.parent.mkdir()
     path.write_bytes(content)
-    change_before(monkeypatch, CleanUnits, lambda: change(path, other))
+    change_before(monkeypatch, CleanUnit, lambda: change(path, other))
 
     with pytest.raises(
         PartialFailureError, match=rf"{name}: the file changed after the inputs were listed"
@@ -121,17 +121,20 @@ def test_a_copy_with_another_time_is_the_same_file_if_its_content_is_compared(tm
     assert load_plan(recipe).changes["changed"] == 1
 
 
-def test_a_list_of_a_filter_that_changes_fails_its_units(tmp_path, monkeypatch):
-    (tmp_path / "a.jsonl").write_bytes(LINES)
+def test_a_list_of_a_filter_is_known_by_its_state_then_by_its_content(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES)
     terms = tmp_path / "domains.txt"
     terms.write_text("example.org\n")
-    change_before(monkeypatch, CleanUnits, lambda: terms.write_text("other.example\n"))
-    clean = {
-        "language": None,
-        "filters": [{"name": "url", "domains": [str(terms)]}],
-    }
+    clean = {"language": None, "filters": [{"name": "url", "domains": [str(terms)]}]}
+    record = run_clean(str(path), tmp_path / "out", clean).records[0]
+    os.utime(terms, ns=(1, 1))
 
-    with pytest.raises(
-        PartialFailureError, match=r"domains\.txt: it changed since the run started"
-    ):
-        run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
+    assert run_clean(str(path), tmp_path / "out", clean).records == [record]
+
+    seen = terms.stat()
+    terms.write_text("example.net\n")
+    os.utime(terms, ns=(seen.st_atime_ns, int(record.reads[f"file|{terms}"].split()[1])))
+
+    assert run_clean(str(path), tmp_path / "out", clean).records == [record]
+    assert run_clean(str(path), tmp_path / "out", clean, verify=True).records != [record]

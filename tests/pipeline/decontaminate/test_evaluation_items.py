@@ -11,7 +11,6 @@ from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
-    digest_items,
     find_evaluation_files,
     list_item_texts,
     read_items,
@@ -381,18 +380,3 @@ def test_names_of_suites_and_files(tmp_path):
             {"path": f"{tmp_path}/evals/dev.jsonl.gz"},
             {"path": f"{tmp_path}/blimp", "suite": "dev"},
         )
-
-
-def test_content_and_names_decide_the_version(tmp_path):
-    versions = []
-    for content, entry in (
-        ("one\n", {}),
-        ("one\n", {"suite": "b"}),
-        ("two\n", {}),
-        ("one\n", {}),
-    ):
-        (tmp_path / "a.txt").write_text(content)
-        versions.append(digest_items(files({"path": f"{tmp_path}/a.txt", **entry})))
-
-    assert versions[0] == versions[3]
-    assert len({*map(str, versions)}) == 3

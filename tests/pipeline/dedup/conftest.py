@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 
 from clozeline.pipeline.dedup.parts import Parts
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 
 
@@ -20,9 +19,8 @@ class Result(StageResult):
     def parts(self):
         """Parts of the documents, and their files between passes."""
         stems = (path.stem for path in (self.folder / "documents").iterdir())
-        documents = DocumentParts(self.folder.parent / "clean", tuple(sorted(stems)))
         ranges = sum(1 for _ in (self.folder / "clusters" / "near").iterdir())
-        return Parts(documents, self.folder, ranges)
+        return Parts(tuple(sorted(stems)), ranges)
 
     def tree(self):
         return self.published("*.arrow")

@@ -11,28 +11,30 @@ import pytest
 from clozeline.pipeline.dedup import representatives
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import NearConfig
-from clozeline.pipeline.dedup.near import document_schema, write_signatures
+from clozeline.pipeline.dedup.near import Sketch, write_signatures
 from clozeline.pipeline.dedup.parts import (
     COPY,
     Parts,
     find_hash_bounds,
     pack_rows,
+    read_drops,
     write_rows,
 )
 from clozeline.pipeline.execution import shuffle
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.seeding import mix
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.one_process import cluster_in_one_process
 from tests.pipeline.stage_in_memory import run_passes
+from tests.pipeline.unit_runs import stage_in
 
 
 def write_documents(folder, options, rng, sizes, ranges, others=0):
     """Write drawn signatures of `sizes` documents by part; the last `others` are only compared."""
     names = [f"part{number}" for number in range(len(sizes))]
     compared = frozenset(range(len(names) - others, len(names)))
-    parts = Parts(DocumentParts(folder, tuple(names)), folder, ranges, compared)
+    parts = Parts(tuple(names), ranges, compared)
     bounds = np.cumsum([0, *sizes])
     count = int(bounds[-1])
     first_other = bounds[len(sizes) - others]
@@ -45,9 +47,14 @@ def write_documents(folder, options, rng, sizes, ranges, others=0):
         for column in (uids, keys, columns["sketch"]):
             column[row] = column[row - first_other]
 
-    rows = pack_rows(document_schema(options), columns)
-    for part, (first, last) in enumerate(pairwise(bounds)):
-        write_signatures(Output(folder), parts, part, rows[first:last], keys[first:last])
+    sketch = Sketch(options.ngram, options.bands, options.rows)
+    rows = pack_rows(sketch.schema, columns)
+    for name, (first, last) in zip(parts.names, pairwise(bounds), strict=True):
+        output = Output(folder)
+        write_signatures(
+            output, parts.shuffle("near-keys"), name, rows[first:last], keys[first:last]
+        )
+        UnitRecord("near-signatures", name, {}, {}, "ok", {}, output.files).save(folder)
 
     named = np.sort(uids[rng.random(len(uids)) < 0.4])
     copies = pack_rows(COPY, {"uid": named, "part": rng.integers(0, len(sizes), len(named))})
@@ -60,17 +67,19 @@ def write_documents(folder, options, rng, sizes, ranges, others=0):
     return parts
 
 
-def check_one_process(parts, options, after_exact):
+def check_one_process(folder, parts, options, after_exact):
     """Compare files of clusters, and drops of parts, with those of one process."""
-    expected = parts.folder / "expected"
-    drops = cluster_in_one_process(parts, options, after_exact, expected)
+    expected = folder / "expected"
+    drops = cluster_in_one_process(folder, parts, options, after_exact, expected)
 
     for path in sorted(expected.iterdir()):
-        found = parts.folder / "clusters/near" / path.name
+        found = folder / "clusters/near" / path.name
         assert found.read_bytes() == path.read_bytes(), path.name
 
     for part, pairs in drops.items():
-        assert set(zip(*parts.read_drops("near-drops", part), strict=True)) == pairs
+        inputs = UnitInputs(lambda stage: folder)
+        found = read_drops(inputs, parts.shuffle("near-drops").pieces, parts.names[part])
+        assert set(zip(*found, strict=True)) == pairs
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -85,11 +94,11 @@ def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, seed)
     others = int(rng.integers(0, len(sizes)))
     parts = write_documents(tmp_path, options, rng, sizes, int(rng.integers(1, 8)), others)
     after_exact = bool(rng.random() < 0.5)
-    written = [parts.shuffle(name).passes(tmp_path) for name in ("near-keys", "exact-kept")]
+    written = [parts.bundles(name) for name in ("near-keys", "exact-kept")]
     passes = chain(*written, near_passes(parts, options, after_exact))
-    run_passes(tmp_path, passes, reverse=rng.random() < 0.5)
+    run_passes(stage_in(tmp_path), passes, reverse=rng.random() < 0.5)
 
-    check_one_process(parts, options, after_exact)
+    check_one_process(tmp_path, parts, options, after_exact)
 
 
 @pytest.mark.data
@@ -110,4 +119,4 @@ def test_news_articles_with_planted_near_duplicates(run_dedup):
 
     assert all(len({of_uids[uids[name]] for name in pair.split()}) == 1 for pair in truth)
 
-    check_one_process(result.parts, NearConfig(verify=0.5), after_exact=True)
+    check_one_process(result.folder, result.parts, NearConfig(verify=0.5), after_exact=True)

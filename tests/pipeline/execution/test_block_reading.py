@@ -6,10 +6,10 @@ import pytest
 
 from clozeline import plugins
 from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.pipeline.execution.arguments import describe_algorithms
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stages import describe_algorithms
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 MODULE = "tests.pipeline.execution.changing_reader"

@@ -1,6 +1,5 @@
 """The page of a run against counts made from the input and from the published files."""
 
-import hashlib
 import json
 import os
 import platform
@@ -11,12 +10,14 @@ from importlib.metadata import version
 import pyarrow as pa
 import pytest
 
+from clozeline.files import publish_json
 from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
 from clozeline.pipeline.clean.filters.url import Url
 from clozeline.pipeline.clean.stage import CleanStage
+from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report, write_stage_report
-from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_record import UnitRecord, arguments_path
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
@@ -246,21 +247,17 @@ def test_a_report_names_what_decided_its_output(tmp_path):
         "filters": [{"name": "url", "domains": [str(domains)]}],
     }
     stage = CleanStage(recipe_for(str(domains), tmp_path / "out", clean))
-    records = [
-        UnitRecord(
-            "main",
-            f"{unit:06d}",
-            "",
-            "digest",
-            {},
-            "ok",
-            {},
-            {"a": {"bytes": 5}, "b": {"bytes": 2}},
-        )
-        for unit in range(3)
-    ]
     (work,) = stage.passes()
-    write_stage_report(stage, {"documents_in": 4}, records, 1.25, {"digest": work.options(0)})
+    describer = Describer()
+    (given,) = map(describer.describe, work.units.values())
+    for digest, value in describer.values.items():
+        publish_json(arguments_path(stage.folder, digest), value)
+    outputs = {"a": {"bytes": 5}, "b": {"bytes": 2}}
+    records = [
+        UnitRecord("main", name, {**given, "name": name}, {}, "ok", {}, outputs)
+        for name in ("a", "b", "c")
+    ]
+    write_stage_report(stage, {"documents_in": 4}, records, 1.25)
     report = read_report(stage.folder / "report.json", "")
 
     assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [
@@ -272,10 +269,14 @@ def test_a_report_names_what_decided_its_output(tmp_path):
 
     decided = report["deciders"]
 
-    (options,) = decided["passes"]["main"]
+    options = decided["passes"]["main"]
 
-    assert options["versions"] == {"resiliparse": ResiliparseExtractor.VERSION, "url": Url.VERSION}
-    assert options["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
+    assert options["sources"]["versions"] == {
+        "resiliparse": ResiliparseExtractor.VERSION,
+        "url": Url.VERSION,
+    }
+    assert options["corpus"] == "test"
+    assert "name" not in options
 
     packages = decided["packages"]
 

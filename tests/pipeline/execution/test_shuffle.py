@@ -3,8 +3,6 @@
 Opens grow linearly.
 """
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +10,23 @@ from hypothesis import strategies as st
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution import shuffle as shuffles
 from clozeline.pipeline.execution.shuffle import PieceFile, PieceWriter, Shuffle
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import KnownRecords, Output, UnitRecord
+from clozeline.seeding import hash64
+from tests.pipeline.unit_runs import run_pass, stage_in
 
 
 def shuffle_of(sources, destinations):
-    return Shuffle("x", tuple(f"from {number}" for number in range(sources)), destinations, "x")
+    sides = [
+        tuple(f"{side} {number}" for number in range(count))
+        for side, count in (("from", sources), ("to", destinations))
+    ]
+    return Shuffle("x", *sides, "x")
+
+
+def read_all(folder, shuffle, destination):
+    inputs = UnitInputs(lambda stage: folder)
+    return list(shuffle.pieces.read(inputs, "toy", shuffle.destinations[destination]))
 
 
 def joined(pieces):
@@ -29,12 +39,12 @@ def joined(pieces):
 
 def fill(folder, shuffle, rounds=1):
     """Write the files of all sources; return what each destination gets."""
-    wanted = {destination: [] for destination in range(shuffle.destinations)}
+    wanted = {destination: [] for destination in range(len(shuffle.destinations))}
 
     for source, name in enumerate(shuffle.sources):
         with shuffle.write(Output(folder), name) as writer:
             for turn in range(rounds * (source % 3 > 0)):
-                for destination in range(shuffle.destinations):
+                for destination in wanted:
                     piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
                     writer.add([piece])
                     wanted[destination].append((source, piece))
@@ -43,11 +53,10 @@ def fill(folder, shuffle, rounds=1):
 
 
 def run_passes(folder, shuffle):
-    passes = shuffle.passes(folder)
+    passes = shuffle.passes("toy")
     for work in passes:
-        for unit in reversed(range(work.units)):
-            work.run(unit, Output(folder))
-    return sum(work.units for work in passes)
+        run_pass(stage_in(folder), work, reversed)
+    return sum(len(work.units) for work in passes)
 
 
 @pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (8, 2), (9, 3)])
@@ -61,7 +70,7 @@ def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, source
     assert run_passes(tmp_path, shuffle) == bundles
 
     for destination, pieces in wanted.items():
-        assert joined(shuffle.read(tmp_path, destination)) == joined(pieces)
+        assert joined(read_all(tmp_path, shuffle, destination)) == joined(pieces)
 
 
 def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
@@ -70,20 +79,40 @@ def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
     shuffle = shuffle_of(3, 2)
     fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
-        list(shuffle.read(tmp_path, 0))
+        read_all(tmp_path, shuffle, 0)
 
 
 def test_pieces_for_another_number_of_units_are_refused_by_name(tmp_path):
-    shuffle = shuffle_of(1, 1)
-    output = Output(tmp_path)
-    with shuffle.write(output, *shuffle.sources) as writer:
-        writer.add([b"x"])
-    record = UnitRecord("x", *shuffle.sources, "", "", {}, "ok", {}, output.files)
-    record.save(tmp_path)
+    fill(tmp_path, shuffle_of(1, 1))
+    with pytest.raises(IntegrityError, match=r"from 0\.pieces: expected .* 2 units, got .* for 1"):
+        read_all(tmp_path, shuffle_of(1, 2), 0)
 
-    assert len(shuffle.digest(tmp_path, KnownRecords(), 0)) == 16
-    with pytest.raises(IntegrityError, match=r"from 0\.u64: expected .* of 2 pieces, got 1"):
-        replace(shuffle, destinations=2).digest(tmp_path, KnownRecords(), 0)
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("bundled", [False, True])
+def test_what_a_unit_notes_of_its_pieces_is_what_the_digests_of_all_sources_say(
+    tmp_path, monkeypatch, numbered, bundled
+):
+    """Also of several rounds; only a unit that numbers its sources tells them apart."""
+    monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 2)
+    monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 4 if bundled else 1000)
+    shuffle = shuffle_of(5, 3)
+    for source in shuffle.sources:
+        output = Output(tmp_path)
+        with shuffle.write(output, source) as writer:
+            for number in range(6):
+                writer.add([b"x" * (number % 3)])
+        UnitRecord("x", source, {}, {}, "ok", {}, output.files).save(tmp_path)
+    run_passes(tmp_path, shuffle)
+    inputs = UnitInputs(lambda stage: tmp_path)
+    for name in shuffle.destinations:
+        list(shuffle.pieces.read(inputs, "toy", name, numbered=numbered))
+    sums = shuffles.sum_digests(tmp_path, KnownRecords(), "x", "x", numbered=numbered)
+
+    noted = [*inputs.reads.values()]
+    assert noted == [f"{sums.get(hash64(name), 0):016x}" for name in shuffle.destinations]
+    assert noted[0] == shuffles.NOTHING
+    assert len({*noted}) == 3
 
 
 PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
@@ -93,7 +122,7 @@ def write(folder, name, pieces):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
 
     with (folder / name).open("wb") as sink:
-        writer = PieceWriter(sink, name)
+        writer = PieceWriter(sink, name, 1)
         for parts in pieces:
             writer.add(iter(parts))
         writer.close()

@@ -9,6 +9,7 @@ import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash
+from clozeline.pipeline.execution.unit_inputs import SomeShards
 from clozeline.pipeline.group.documents import copy_documents, document_order_key, train_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
@@ -84,7 +85,7 @@ def test_every_document_is_grouped_as_often_as_its_factor_says(out):
 def test_copies_are_dealt_like_documents(out):
     """In the order in which documents are packed, copies of one document are beside each other by
     chance alone."""
-    tokens = train_documents(out / "encode", 0, 0.1, 1)
+    tokens = train_documents(SomeShards(open_shards(out / "encode"), (0,)), 0.1, 1)
     rows = copy_documents(tokens, np.full(len(tokens), 3), 1)
     uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
     copies = rows.fixed["copy"].tolist()

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.arguments import Describer
+from clozeline.pipeline.execution.unit_inputs import SomeShards
 from clozeline.pipeline.group.documents import train_documents
 from clozeline.pipeline.group.stage import GroupStage, sample_sets
 from clozeline.pipeline.rows import RowBatch
@@ -150,7 +152,11 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
     write_token_set(tmp_path, [9], shards=2)
     none, some = sorted(
-        (train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len
+        (
+            train_documents(SomeShards(open_shards(tmp_path / "encode"), (shard,)), 0.0, 1)
+            for shard in (0, 1)
+        ),
+        key=len,
     )
 
     assert (len(none), len(some)) == (0, 1)
@@ -197,19 +203,19 @@ def test_sets_follow_from_the_objectives_in_any_order(order, count):
         assert one.minimum.sentences == min(minimum.sentences for minimum in minima)
 
 
-def test_the_least_row_of_a_set_is_part_of_the_key(tmp_path):
+def test_the_least_row_of_a_set_is_an_argument(tmp_path):
     write_token_set(tmp_path, LENGTHS)
     entries = [
         {"name": "document_rotation", "max_length": 40},
         {"name": "sentence_reordering", "max_length": 40},
     ]
-    options = []
+    given = []
 
     for some in (entries, entries[1:]):
         work, _ = GroupStage(recipe(tmp_path, some)).passes()
-        options.append(work.options(0))
+        given.append(Describer().describe(next(iter(work.units.values()))))
 
-    assert options[0] != options[1], "they follow the objectives"
+    assert given[0] != given[1], "they follow the objectives"
 
 
 def test_two_groupings_with_one_label_are_an_error():

@@ -6,10 +6,12 @@ from itertools import pairwise
 import pytest
 
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.pipeline.tasks.stage import TaskSets, TasksStage
+from clozeline.pipeline.tasks.stage import TaskSet, TasksStage
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import (
@@ -89,27 +91,26 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
 
     record = UnitRecord.read(UnitRecord.path(tmp_path / "out" / "tasks", "main", "dev"))
 
-    assert list(record.inputs) == ["default/dev.tsv"]
+    assert sum(address.startswith("file|") for address in record.reads) == 2
     assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
     assert record.counts["files_left"] == {"default/notes.txt": 1}
 
 
 @pytest.mark.parametrize("changed", ["train.tsv", "dev.tsv"])
-def test_a_file_that_changes_after_it_was_hashed_fails_by_name(
-    tmp_path, monkeypatch, capsys, changed
-):
+def test_a_file_that_changes_while_it_is_read_fails_by_name(tmp_path, monkeypatch, capsys, changed):
     files, words = write_files(tmp_path)
-    run = TaskSets.run
+    run = TaskSet.run
 
-    def change_and_run(self, unit, output):
+    def run_and_change(self, inputs, output):
+        counts = run(self, inputs, output)
         lines = (files / changed).read_bytes().splitlines(keepends=True)
         (files / changed).write_bytes(b"".join(lines[:-1]))
-        return run(self, unit, output)
+        return counts
 
-    monkeypatch.setattr(TaskSets, "run", change_and_run)
+    monkeypatch.setattr(TaskSet, "run", run_and_change)
 
     assert run_stage("tasks", words) == 74
-    assert f"{changed}: it changed since the run started" in capsys.readouterr().err
+    assert f"{changed}: it changed while it was read" in capsys.readouterr().err
     assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
 
 
@@ -365,8 +366,11 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
         for name in ("neg", "no", "pos"):
             (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
             (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
-            work, _ = TasksStage(load_recipe(write_recipe(tmp_path), given)).passes()
-            found.append(work.files_digest)
+            stage = TasksStage(load_recipe(write_recipe(tmp_path), given))
+            unit = stage.passes()[0].units["train"]
+            inputs = UnitInputs(stage.find_folder)
+            unit.read(unit.source, unit.config.build_reader(unit.limits), inputs)
+            found.append((Describer().describe(unit), inputs.reads))
 
     assert all(first != second for first, second in pairwise(found))
 

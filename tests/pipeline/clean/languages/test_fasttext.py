@@ -119,8 +119,8 @@ def test_another_model_cleans_again(tmp_path):
     model.write_bytes(MODEL.read_bytes() + b"\0")
     changed = run_clean([str(tmp_path / "a.txt")], tmp_path / "out", clean)
 
-    digests = [each.records[0].key for each in (first, again, changed)]
-    assert digests[0] == digests[1] != digests[2]
+    made = [each.records[0].made for each in (first, again, changed)]
+    assert made[0] == made[1] != made[2]
     assert first.documents[0].language == "en"
 
 

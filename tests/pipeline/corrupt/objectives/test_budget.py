@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.stages import describe_algorithms
+from clozeline.pipeline.execution.arguments import describe_algorithms
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.registry import component_types

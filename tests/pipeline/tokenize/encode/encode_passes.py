@@ -4,14 +4,21 @@ import random
 
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import documents_name, write_documents
 from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
+from clozeline.pipeline.tokenize.encode.merge_runs import (
+    AssignCodes,
+    MergeRuns,
+    TokenManifest,
+    name_shard,
+)
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TokenizeDocuments
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
+from tests.pipeline.unit_runs import run_pass, stage_in
 
 SEED = 7
 HELDOUT = 0.2
@@ -81,41 +88,36 @@ def write_parts(folder, found, parts):
     return DocumentParts(folder, names)
 
 
-def run(work, folder, order=list):
-    """All units of a pass, in the given order; records as the driver writes them."""
-    total = {}
-
-    for unit in order(range(work.units)):
-        output = Output(folder)
-        counts = work.run(unit, output)
-        name = work.unit_name(unit)
-        UnitRecord(work.name, name, "key", "options", {}, "ok", counts, output.files).save(folder)
-        add_counts(total, counts)
-
-    return total
-
-
 def train(source, folder, *, name="byte_bpe", size=700, budget=10**9):
     chosen = TOKENIZERS.resolve({"name": name, "size": size})
-    return run(TrainTokenizer("main", 1, chosen, budget, source, HELDOUT, SEED), folder)
+    unit = TrainTokenizer(chosen, budget, source.names, HELDOUT, SEED)
+    return run_pass(stage_in(folder, documents=source.folder), Pass("main", {"000000": unit}))
 
 
 def encode(source, folder, tokenizer, *, shards, order=list, max_unknown=1.0):
-    runs = Shuffle("runs", source.names, shards, "tokenize")
+    names = tuple(name_shard(shard, shards) for shard in range(shards))
+    runs = Shuffle("runs", source.names, names, "tokenize")
     splitter = SENTENCES.resolve("regex")
+    config = {"sentences": {"name": "regex"}}
+    merge = {
+        f"{shard:06d}": MergeRuns(shard, shards, runs.pieces, HELDOUT, SEED)
+        for shard in range(shards)
+    }
+    manifest = TokenManifest("test", shards, SEED, config, "train_tokenizer")
     passes = [
-        TokenizeDocuments("tokenize", len(source), source, tokenizer, splitter, runs, SEED),
-        *runs.passes(folder),
-        AssignCodes("codes", 1, 2, max_unknown),
-        MergeRuns("merge", shards, runs, tokenizer, HELDOUT, SEED, folder),
-        TokenManifest(
-            "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}, folder
+        Pass(
+            "tokenize",
+            {part: TokenizeDocuments(part, 1, splitter, runs, SEED) for part in source.names},
         ),
+        *runs.passes("encode"),
+        Pass("codes", {"000000": AssignCodes(2, max_unknown)}),
+        Pass("merge", merge),
+        Pass("manifest", {"000000": manifest}),
     ]
-
+    stage = stage_in(folder, documents=source.folder, tokenizer=tokenizer.parent)
     total = {}
     for work in passes:
-        add_counts(total, run(work, folder, order))
+        add_counts(total, run_pass(stage, work, order))
     return total
 
 

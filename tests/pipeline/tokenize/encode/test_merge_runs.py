@@ -1,14 +1,13 @@
 from collections import Counter
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.tokenize.encode import encode_passes as passes
@@ -123,7 +122,6 @@ def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
     passes.encode(source, tmp_path, tokenizer, shards=passes.SHARDS)
     path = tmp_path / "tmp/runs/000000.pieces"
     path.write_bytes(path.read_bytes()[:100])
+    pieces = Shuffle("runs", source.names, ("a",) * passes.SHARDS, "tokenize").pieces
     with pytest.raises(IntegrityError, match=r"000000\.pieces: its end has changed"):
-        runs.read_range(
-            tmp_path, Shuffle("runs", source.names, passes.SHARDS, "tokenize"), 0, np.uint16
-        )
+        list(pieces.read(UnitInputs(lambda stage: tmp_path), "encode", "a"))

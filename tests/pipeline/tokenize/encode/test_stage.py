@@ -35,9 +35,7 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
 ):
     expected = files_of(encoded)
     options = {"shards": passes.SHARDS}
-    passes.encode(
-        source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1]
-    )
+    passes.encode(source, tmp_path / "reverse", tokenizer, **options, order=reversed)
 
     assert files_of(tmp_path / "reverse") == expected
 

@@ -1,0 +1,108 @@
+"""Describe the arguments of units: the fields that decide, with others, what they write."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+
+from clozeline import plugins
+from clozeline.configuration.config import config_digest, to_data
+from clozeline.pipeline.execution.unit_record import Arguments
+from clozeline.registry import Component, component_types
+
+STORED: Final = "$"
+"""Key with the digest of a long argument, which is stored in a file for all units."""
+_MOST_CHARACTERS: Final = 160
+"""Most characters of an argument that each record holds itself."""
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """An algorithm with a version, which is raised if it gives another output."""
+
+    VERSION: ClassVar[int]
+
+
+def describe_algorithms(types: Iterable[type]) -> dict[str, Any]:
+    """Return the versions of algorithms, and digests of the source of custom ones, by name.
+
+    Blocks of datatrove have no version: that of its package is part of the digest.
+    """
+    algorithms = list(types)
+    versions = {
+        plugins.name_of(each): int(each.VERSION)
+        for each in algorithms
+        if isinstance(each, Versioned)
+    }
+    return {"versions": versions, "custom": plugins.digests(algorithms)}
+
+
+def find_stored(value: Any) -> str:
+    """Return the digest of an argument that is stored in a file, else ""."""
+    return value.get(STORED, "") if isinstance(value, dict) else ""
+
+
+class Describer:
+    """Describes units; a value that many of them share is described once."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        """descriptions by digest"""
+        self._known: dict[int, tuple[object, Any]] = {}
+        self._names: dict[type, tuple[str, ...]] = {}
+
+    def describe(self, unit: Any) -> Arguments:
+        """Return the version and the fields of a unit, without those left out of comparisons."""
+        kind = type(unit)
+        if (names := self._names.get(kind)) is None:
+            names = tuple(field.name for field in fields(unit) if field.compare)
+            self._names[kind] = names
+        arguments: dict[str, Any] = {"version": kind.VERSION}
+        for name in names:
+            value = getattr(unit, name)
+            is_plain = value is None or type(value) in (str, int, bool)
+            arguments[name] = value if is_plain else self._describe_once(value)
+        return arguments
+
+    def _describe_once(self, value: Any) -> Any:
+        if isinstance(value, float):
+            return _plain(value)
+        known = self._known.get(id(value))
+        if known is None:
+            described = _plain(value)
+            algorithms = describe_algorithms(component_types(value))
+            if any(algorithms.values()):
+                described = {"value": described, **algorithms}
+            if len(json.dumps(described)) > _MOST_CHARACTERS:
+                digest = config_digest(described)
+                self.values[digest] = described
+                described = {STORED: digest}
+            known = self._known[id(value)] = (value, described)
+        return known[1]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON data; 1 and 1.0 are equal."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Component):
+        return _plain(value.as_dict())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__pydantic_fields__"):
+        return _plain(to_data(value))
+    if is_dataclass(value):
+        content = {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if field.compare
+        }
+        return {**content, "version": value.VERSION} if isinstance(value, Versioned) else content
+    return json.loads(json.dumps(value))

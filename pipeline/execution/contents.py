@@ -1,0 +1,135 @@
+"""Compare what a unit has read with what is there now, by the addresses of `unit_inputs`."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.configuration.config import config_digest
+from clozeline.files import file_hash
+from clozeline.pipeline.execution.inputs import observe_file
+from clozeline.pipeline.execution.shuffle import NOTHING, sum_digests
+from clozeline.pipeline.execution.stages import Stage
+from clozeline.pipeline.execution.unit_inputs import (
+    SEPARATOR,
+    digest_names,
+    digest_shards,
+)
+from clozeline.pipeline.execution.unit_record import KnownRecords
+from clozeline.pipeline.shards import Manifest
+from clozeline.seeding import hash64
+
+INPUT_CHANGED: Final = "input changed"
+"""Reason that the changes of the inputs say better."""
+
+
+class Contents:
+    """What the units of a stage may read, as it is now."""
+
+    def __init__(self, stage: Stage[Any, Any], known: KnownRecords, *, verify: bool) -> None:
+        self._stage = stage
+        self._known = known
+        self._verify = verify
+        self.passes = set[str]()
+        """passes of the stage that have been requested; nothing is read of any other"""
+        self._digests: Mapping[str, Callable[[str], str]] = {
+            "output": self._digest_output,
+            "counts": self._digest_counts,
+            "shards": self._digest_shards,
+            "pieces": self._digest_pieces,
+            "numbered": self._digest_pieces,
+            "input": self._digest_input,
+            "listing": lambda address: digest_names(Path(address.partition(SEPARATOR)[2])),
+        }
+
+    def find_change(self, reads: Mapping[str, str]) -> str:
+        """Return the first thing that has changed since a unit read it; "" if nothing has.
+
+        Raises:
+            NotMadeError: a unit that writes a part of it must run first.
+        """
+        change = ""
+        for address, digest in reads.items():
+            kind, _, rest = address.partition(SEPARATOR)
+            if kind == "file":
+                is_same = self._is_same_file(Path(rest), digest)
+            else:
+                is_same = digest == self._digests[kind](address)
+            if not is_same:
+                change = change or _describe(kind, rest)
+        return change
+
+    def _is_same_file(self, path: Path, before: str) -> bool:
+        if not path.is_file():
+            return False
+        state = observe_file(path)
+        if before.startswith(f"{state.size} {state.version} ") and not self._verify:
+            return True
+        return before.startswith(f"{state.size} ") and before.endswith(f" {file_hash(path)}")
+
+    def _digest_output(self, address: str) -> str:
+        _, stage, work, unit, prefix = address.split(SEPARATOR)
+        if not self._has_pass(stage, work):
+            return ""
+        return self._known.digest(self._find_folder(stage), work, unit, prefix)
+
+    def _digest_counts(self, address: str) -> str:
+        def add_up() -> str:
+            _, stage, work, prefix = address.split(SEPARATOR)
+            return config_digest(self._known.sum_counts(self._find_folder(stage), work, prefix))
+
+        return self._known.once(address, add_up)
+
+    def _digest_shards(self, address: str) -> str:
+        def digest() -> str:
+            _, stage, work, unit, path, listed = address.split(SEPARATOR)
+            folder = self._find_folder(stage)
+            record = self._known.find(folder, work, unit)
+            if record is None or path not in record.outputs:
+                return ""
+            manifest = self._known.once(folder / path, lambda: Manifest.load(folder / path))
+            return digest_shards(manifest, listed)
+
+        return self._known.once(address, digest)
+
+    def _digest_pieces(self, address: str) -> str:
+        kind, stage, writer, name, destination = address.split(SEPARATOR)
+        if not self._has_pass(stage, writer):
+            return NOTHING
+        folder = self._find_folder(stage)
+        totals = self._known.once(
+            (kind, folder, name),
+            lambda: sum_digests(folder, self._known, writer, name, numbered=kind == "numbered"),
+        )
+        return f"{totals.get(hash64(destination), 0):016x}"
+
+    def _digest_input(self, address: str) -> str:
+        return self._identities.get(address.partition(SEPARATOR)[2], "")
+
+    @cached_property
+    def _identities(self) -> Mapping[str, str]:
+        """Identities of the content of the inputs, by source."""
+        return {each["source"]: each["identity"] for each in self._stage.plan.inputs}
+
+    def _has_pass(self, stage: str, work: str) -> bool:
+        """Return whether a stage has a pass; records of an earlier recipe may remain."""
+        return stage != self._stage.name or work in self.passes
+
+    def _find_folder(self, stage: str) -> Path:
+        if stage not in self._folders:
+            self._folders[stage] = self._stage.find_folder(stage)
+        return self._folders[stage]
+
+    @cached_property
+    def _folders(self) -> dict[str, Path]:
+        return {}
+
+
+def _describe(kind: str, rest: str) -> str:
+    """Return what has changed."""
+    if kind == "input":
+        return INPUT_CHANGED
+    if kind in ("file", "listing"):
+        return f"{rest} changed"
+    stage, work, *_ = rest.split(SEPARATOR)
+    return f"{stage} ({work}) changed" if work != "main" else f"{stage} changed"
