@@ -48,7 +48,7 @@ class WarcReader(Reader):
     record id as `id`.
     """
 
-    VERSION = 8
+    VERSION = 9
     suffixes = (".warc", ".wet")
     reasons = (
         "bad_header",
