@@ -121,8 +121,8 @@ def _find_text_before(node: Any) -> str:
 
 
 def _is_hidden(node: Any) -> bool:
-    if node.hasattr("hidden") and node.getattr("hidden") != "until-found":
-        return True
-    if _UNSEEN.search((node.getattr("style") or "").lower()):
-        return True
-    return (node.getattr("aria-hidden") or "").lower() == "true"
+    return bool(
+        (node.hasattr("hidden") and node.getattr("hidden") != "until-found")
+        or _UNSEEN.search((node.getattr("style") or "").lower())
+        or (node.getattr("aria-hidden") or "").lower() == "true"
+    )

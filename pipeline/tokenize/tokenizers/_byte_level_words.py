@@ -81,7 +81,7 @@ class ByteLevelWords:
         short = list(new.difference(long))
         self._cache.update(zip(short, self._encode(short), strict=True))
         for word in long:
-            self._cache.update(zip([word], self._encode([word]), strict=True))
+            (self._cache[word],) = self._encode([word])
         ids = b"".join(map(self._cache.__getitem__, words))
         for word in long:
             del self._cache[word]
