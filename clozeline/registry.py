@@ -302,6 +302,8 @@ class NamesAlgorithms(Protocol):
 
 def component_types(value: object) -> Iterator[type]:
     """Yield the class of every algorithm in a validated configuration, also in nested options."""
+    if value is None or isinstance(value, str | int | float):
+        return
     if isinstance(value, NamesAlgorithms):
         yield from value.algorithms
     if isinstance(value, Component):

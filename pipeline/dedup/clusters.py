@@ -154,10 +154,9 @@ class NearMembers(Unit[DedupCounts]):
         name = self.part
         labels = read_rows(inputs, self.labels, name, _LABEL)
         documents = np.frombuffer(open_sketches(inputs, name).buffer(), self.sketch.dtype)
-        inputs.file("dedup", "near-signatures", name, self.keys.file(name))
         is_chosen = np.zeros(len(documents), bool)
         is_chosen[labels["row"]] = True
-        keys = read_band_keys(output.folder, self.keys.file(name), is_chosen, self.sketch.bands)
+        keys = read_band_keys(inputs, self.keys, name, is_chosen, self.sketch.bands)
         documents = documents[is_chosen]
         columns = {column: documents[column] for column, _ in self.sketch.schema}
         columns |= {"keys": keys, "part": np.full(len(documents), self.number, np.uint32)}

@@ -8,7 +8,6 @@ bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., ch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -140,9 +139,12 @@ def open_sketches(inputs: UnitInputs, part: str) -> RecordedFile:
     return inputs.file("dedup", "near-signatures", part, _documents_file(part))
 
 
-def read_band_keys(folder: Path, file: str, is_chosen: Bool, bands: int) -> UInt64:
+def read_band_keys(
+    inputs: UnitInputs, shuffle: Shuffle, part: str, is_chosen: Bool, bands: int
+) -> UInt64:
     """Return the band keys of the chosen documents of a part, shape [chosen, bands]."""
-    with PieceFile(folder, file) as pieces:
+    inputs.file("dedup", "near-signatures", part, shuffle.file(part))
+    with PieceFile(inputs.find_folder("dedup"), shuffle.file(part)) as pieces:
         raw = b"".join(map(pieces.piece, range(len(pieces))))
     rows = np.frombuffer(raw, np.dtype(list(KEY_ROW)))
     rows = rows[is_chosen[rows["row"]]]

@@ -11,10 +11,9 @@ from clozeline.configuration.config import config_digest, to_data
 from clozeline.pipeline.execution.unit_record import Arguments
 from clozeline.registry import Component, component_types
 
-STORED: Final = "$"
-"""Key with the digest of a long argument, which is stored in a file for all units."""
-_MOST_CHARACTERS: Final = 160
-"""Most characters of an argument that each record holds itself."""
+OPTIONS: Final = "options"
+"""Name of the digest of the arguments that are no plain values; many units share them, so that they
+are stored in a file."""
 
 
 @runtime_checkable
@@ -38,18 +37,13 @@ def describe_algorithms(types: Iterable[type]) -> dict[str, Any]:
     return {"versions": versions, "custom": plugins.digests(algorithms)}
 
 
-def find_stored(value: Any) -> str:
-    """Return the digest of an argument that is stored in a file, else ""."""
-    return value.get(STORED, "") if isinstance(value, dict) else ""
-
-
 class Describer:
-    """Describes units; a value that many of them share is described once."""
+    """Describes units; options that many of them share are described once."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        """descriptions by digest"""
-        self._known: dict[int, tuple[object, Any]] = {}
+        self.options: dict[str, Any] = {}
+        """options by digest"""
+        self._known: dict[tuple[int, ...], tuple[object, str]] = {}
         self._names: dict[type, tuple[str, ...]] = {}
 
     def describe(self, unit: Any) -> Arguments:
@@ -59,27 +53,25 @@ class Describer:
             names = tuple(field.name for field in fields(unit) if field.compare)
             self._names[kind] = names
         arguments: dict[str, Any] = {"version": kind.VERSION}
+        shared: dict[str, Any] = {}
         for name in names:
             value = getattr(unit, name)
             is_plain = value is None or type(value) in (str, int, bool)
-            arguments[name] = value if is_plain else self._describe_once(value)
+            (arguments if is_plain else shared)[name] = value
+        if shared:
+            key = (id(kind), *map(id, shared.values()))
+            known = self._known.get(key)
+            if known is None:  # it keeps the values, whose ids would be given to others
+                known = self._known[key] = (shared, self._describe_options(shared))
+            arguments[OPTIONS] = known[1]
         return arguments
 
-    def _describe_once(self, value: Any) -> Any:
-        if isinstance(value, float):
-            return _plain(value)
-        known = self._known.get(id(value))
-        if known is None:
-            described = _plain(value)
-            algorithms = describe_algorithms(component_types(value))
-            if any(algorithms.values()):
-                described = {"value": described, **algorithms}
-            if len(json.dumps(described)) > _MOST_CHARACTERS:
-                digest = config_digest(described)
-                self.values[digest] = described
-                described = {STORED: digest}
-            known = self._known[id(value)] = (value, described)
-        return known[1]
+    def _describe_options(self, shared: Mapping[str, Any]) -> str:
+        options = {name: _plain(value) for name, value in shared.items()}
+        described = {**options, **describe_algorithms(component_types(shared))}
+        digest = config_digest(described)
+        self.options[digest] = described
+        return digest
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Compare what a unit has read with what is there now, by the addresses of `unit_inputs`."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,14 +115,9 @@ class Contents:
         """Return whether a stage has a pass; records of an earlier recipe may remain."""
         return stage != self._stage.name or work in self.passes
 
-    def _find_folder(self, stage: str) -> Path:
-        if stage not in self._folders:
-            self._folders[stage] = self._stage.find_folder(stage)
-        return self._folders[stage]
-
     @cached_property
-    def _folders(self) -> dict[str, Path]:
-        return {}
+    def _find_folder(self) -> Callable[[str], Path]:
+        return cache(self._stage.find_folder)
 
 
 def _describe(kind: str, rest: str) -> str:

@@ -5,7 +5,6 @@ a stage, so a report takes the same time for any corpus.
 """
 
 import heapq
-import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +19,11 @@ import pyarrow as pa
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import IntegrityError, StorageError, plural
 from clozeline.files import parse_json, publish_json, publish_text, read_json
-from clozeline.pipeline.execution.arguments import find_stored
+from clozeline.pipeline.execution.arguments import OPTIONS
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Stage, stage_of
-from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord, arguments_path
+from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord, options_path
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     read_batches,
@@ -96,23 +95,16 @@ def write_stage_report(
 
 
 def _describe_pass(folder: Path, records: Sequence[UnitRecord]) -> dict[str, Any]:
-    """Return the arguments that the units of a pass share; a list where their options differ.
-
-    Plain arguments that differ are left out: they are those of single units.
-    """
-    shared: dict[str, Any] = {}
-    for name in records[0].arguments:
-        values = {json.dumps(record.arguments.get(name)) for record in records}
-        found = [json.loads(value) for value in sorted(values)]
-        options = [
-            read_json(arguments_path(folder, digest)) if (digest := find_stored(value)) else value
-            for value in found
-        ]
-        if len(found) == 1:
-            shared[name] = options[0]
-        elif len(found) <= _MOST_OPTIONS and not isinstance(found[0], (str, int)):
-            shared[name] = options
-    return shared
+    """Return the arguments that all units of a pass share, and their different options."""
+    first = records[0].arguments
+    shared = {
+        name: value
+        for name, value in first.items()
+        if all(record.arguments.get(name) == value for record in records)
+    }
+    digests = sorted({record.arguments.get(OPTIONS, "") for record in records} - {""})
+    options = [read_json(options_path(folder, digest)) for digest in digests[:_MOST_OPTIONS]]
+    return {**shared, OPTIONS: options}
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:

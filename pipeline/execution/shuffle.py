@@ -10,6 +10,7 @@ index of the piece too, so that swapped pieces and files are detected.
 
 import os
 import struct
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ _BUNDLED_OPENS: Final = 8_192
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
 _INDEX_END: Final = struct.Struct("<QQQ")
 _DIGEST_ROW: Final = np.dtype([("destination", "<u8"), ("content", "<u8")])
-"""Row of a file of digests: hash of the name of a destination, and of what a source sends it."""
+"""Hash of the name of a destination, and of what a source sends it."""
+_DIGESTS: Final = "digests"
+"""Key of the file of a source in the record of its unit, with these rows in base64."""
 NOTHING: Final = f"{0:016x}"
 """Digest of no pieces."""
 _MODULUS: Final = 1 << 64
@@ -232,8 +235,8 @@ class Shuffle:
         count = len(self.destinations)
         with _write(output, self.file(source), count, self.salt.encode()) as writer:
             yield writer
-        with output.file(_digests_file(self.name, source)) as path:
-            path.write_bytes(writer.digests(self._keys).tobytes())
+        digests = writer.digests(self._keys).tobytes()
+        output.files[self.file(source)][_DIGESTS] = b64encode(digests).decode()
 
     def iterate(self, folder: Path, destination: str) -> Iterator[tuple[int, list[bytes]]]:
         """Yield the pieces of each source for a destination, with the index of the source."""
@@ -295,11 +298,6 @@ class Pieces:
         inputs.note(f"{total % _MODULUS:016x}", *address, destination)
 
 
-def _digests_file(name: str, source: str) -> str:
-    """Return the name of the digests of a source's pieces, relative to the stage's folder."""
-    return f"digests/{name}/{source}.u64"
-
-
 def sum_digests(
     folder: Path, known: KnownRecords, writer: str, name: str, *, numbered: bool
 ) -> Mapping[int, int]:
@@ -311,19 +309,21 @@ def sum_digests(
     Raises:
         NotMadeError: a source must run first.
     """
-    waiting = [np.empty(0, _DIGEST_ROW)]
+    parts = [np.empty(0, _DIGEST_ROW)]
+    rows = 0
     for source in known.of_pass(folder, writer):
         if (record := known.find(folder, writer, source)) is None:
             continue
-        file = record.output(folder, _digests_file(name, source))
-        rows = np.frombuffer(file.buffer(), _DIGEST_ROW)
+        stored = record.outputs[f"{TEMPORARY}/{name}/{source}.pieces"][_DIGESTS]
+        digests = np.frombuffer(bytearray(b64decode(stored)), _DIGEST_ROW)
         if numbered:
-            rows = rows.copy()
-            rows["content"] = mix(rows["content"] ^ np.uint64(hash64(source)))
-        waiting.append(rows)
-        if sum(map(len, waiting)) > _MOST_ROWS:
-            waiting = [_add_up(waiting)]
-    total = _add_up(waiting)
+            digests["content"] = mix(digests["content"] ^ np.uint64(hash64(source)))
+        parts.append(digests)
+        rows += len(digests)
+        if rows > _MOST_ROWS:
+            parts = [_add_up(parts)]
+            rows = 0
+    total = _add_up(parts)
     return dict(zip(total["destination"].tolist(), total["content"].tolist(), strict=True))
 
 

@@ -15,9 +15,10 @@ from clozeline.configuration.config import flatten
 from clozeline.errors import (
     IntegrityError,
     PartialFailureError,
+    StorageError,
 )
 from clozeline.files import publish, publish_json, publish_text, read_json, sweep
-from clozeline.pipeline.execution.arguments import Describer, find_stored
+from clozeline.pipeline.execution.arguments import OPTIONS, Describer
 from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.executors import Assignment, Executor
@@ -30,7 +31,6 @@ from clozeline.pipeline.execution.stages import (
     UnitRunner,
 )
 from clozeline.pipeline.execution.unit_record import (
-    ARGUMENTS,
     LOGS,
     RECORDS,
     RUNNING,
@@ -42,7 +42,7 @@ from clozeline.pipeline.execution.unit_record import (
     StageCounts,
     UnitRecord,
     add_counts,
-    arguments_path,
+    options_path,
 )
 from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
@@ -188,14 +188,9 @@ class StageRun(Generic[StageCounts]):
         """Return which arguments have changed."""
 
         def expand(arguments: Arguments) -> dict[str, Any]:
-            values = {}
-            for name, value in arguments.items():
-                if (digest := find_stored(value)) and before.get(name) != now.get(name):
-                    value = self._describer.values.get(digest) or read_json(
-                        arguments_path(folder, digest)
-                    )
-                values[name] = value
-            return flatten(values)
+            digest = arguments.get(OPTIONS, "")
+            options = self._describer.options.get(digest) or read_json(options_path(folder, digest))
+            return flatten({**arguments, **(options or {}), OPTIONS: ""})
 
         old = expand(before)
         new = expand(now)
@@ -280,6 +275,8 @@ class StageRun(Generic[StageCounts]):
             skipped = skipped and not (state.reasons or state.reused or state.removed)
             self.states.append(state)
 
+        if not skipped:
+            self._check_user_files()
         if not skipped or self._has_other_passes():
             self._remove_stale_files()
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
@@ -301,9 +298,9 @@ class StageRun(Generic[StageCounts]):
 
         for record in filter(None, before):
             record.remove(folder)
-        for digest, value in self._describer.values.items():
-            if not (path := arguments_path(folder, digest)).exists():
-                publish_json(path, value)
+        for digest, options in self._describer.options.items():
+            if not (path := options_path(folder, digest)).exists():
+                publish_json(path, options)
         self._run_pass(state, sorted(state.reasons), progress, input_bytes)
 
     def _take(self, work: Pass[StageCounts], unit: int, other: Path) -> None:
@@ -315,9 +312,22 @@ class StageRun(Generic[StageCounts]):
         if record:
             record.save(folder)
 
+    def _check_user_files(self) -> None:
+        """Raise StorageError if two units have read different contents of a file of the user."""
+        contents: dict[str, str] = {}
+        for record in self.finished:
+            for address, digest in record.reads.items():
+                if address.startswith("file|"):
+                    content = digest.rpartition(" ")[2]
+                    if contents.setdefault(address, content) != content:
+                        raise StorageError(
+                            f"{address.removeprefix('file|')}: it changed while {self.stage.name} "
+                            "read it: run the same command again"
+                        )
+
     def _has_other_passes(self) -> bool:
         """Return whether there are records of passes that the stage no longer has."""
-        own = {ARGUMENTS, *(state.work.name for state in self.states)}
+        own = {OPTIONS, *(state.work.name for state in self.states)}
         return any(path.name not in own for path in (self.stage.folder / RECORDS).glob("*"))
 
     def _remove_stale_files(self) -> None:
@@ -327,11 +337,7 @@ class StageRun(Generic[StageCounts]):
         for record in self.finished:
             listed |= {folder / relative for relative in record.outputs}
             listed.add(UnitRecord.path(folder, record.pass_name, record.unit))
-            listed |= {
-                arguments_path(folder, digest)
-                for digest in map(find_stored, record.arguments.values())
-                if digest
-            }
+            listed.add(options_path(folder, record.arguments.get(OPTIONS, "")))
 
         for path in folder.rglob("*"):
             if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():

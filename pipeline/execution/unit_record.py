@@ -41,14 +41,14 @@ NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs, in a stage's folder."""
-ARGUMENTS: Final = "options"
-"""Folder with values that arguments of units name, among the records."""
 RECORDS: Final = "records"
 """Folder of the records, in a stage's folder, with a folder for each pass."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediate files, in a stage's folder; `keep_intermediates` says how long they
 stay."""
 _ENDING: Final = ".json"
+_ALWAYS: Final = ("arguments", "reads", "counts", "outputs")
+"""Fields of a record that are stored even if they are empty."""
 _USUAL_BYTES: Final = 1 << 16
 """Bytes that one request reads of a record; few are longer."""
 RUNNING: Final = "running"
@@ -150,7 +150,8 @@ class UnitRecord:
 
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
-        data = {name: getattr(self, name) for name in UnitRecord.__slots__}
+        values = {name: getattr(self, name) for name in UnitRecord.__slots__}
+        data = {name: value for name, value in values.items() if value or name in _ALWAYS}
         with publish(self.path(folder, self.pass_name, self.unit)) as temporary:
             temporary.write_bytes(write_canonical(data))
 
@@ -170,6 +171,9 @@ class UnitRecord:
 
     def digest(self, prefix: str = "") -> str:
         """Return a digest of the outputs whose names begin with `prefix`."""
+        if output := self.outputs.get(prefix):
+            digest: str = output["xxh3_128"]
+            return digest
         lines = (
             f"{name} {output['xxh3_128']}\n"
             for name, output in sorted(self.outputs.items())
@@ -244,9 +248,9 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def arguments_path(folder: Path, digest: str) -> Path:
-    """Return the file with a value that arguments of units name by its digest."""
-    return folder / RECORDS / ARGUMENTS / f"{digest}.json"
+def options_path(folder: Path, digest: str) -> Path:
+    """Return the file with options of units, which their records name by the digest."""
+    return folder / RECORDS / "options" / f"{digest}.json"
 
 
 def is_intermediate(name: str) -> bool:
@@ -288,7 +292,7 @@ class KnownRecords:
         Raises:
             NotMadeError: the unit must run first.
         """
-        if folder in self.unknown:
+        if self.unknown and folder in self.unknown:
             raise NotMadeError(folder)
         found = self.of_pass(folder, pass_name)
         record = found.get(unit)

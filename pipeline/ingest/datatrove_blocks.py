@@ -56,7 +56,7 @@ class BlockOptions:
 
     @property
     def algorithms(self) -> Sequence[type]:
-        """The class, whose source and package version are part of the key of a unit."""
+        """The class, whose source and package version are part of the arguments of a unit."""
         return [import_block(self.block)]
 
 

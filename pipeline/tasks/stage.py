@@ -115,7 +115,7 @@ class TaskSet(Unit[TaskCounts]):
         reader = config.build_reader(self.limits)
         metadata = task_metadata(config, reader)
         is_training = _is_training(source.split)
-        file = reader.open(source.path)
+        file = reader.open(inputs.user_file(source.path))
         row_type = rows_of(metadata.head, form.frame.architecture)
         tokenizer = load_tokenizer(open_tokenizer(inputs))
         builder = row_type(metadata, form, tokenizer, self.corpus, source.source)

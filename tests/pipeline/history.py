@@ -41,6 +41,7 @@ class History:
         self.copied = None
         """Recipe and state of the copy of the folder."""
         self.killed_after = None
+        self.options = []
         self.steps = [f"seed {seed}"]
         if self.random.random() < 0.4:
             self._keep_tokenizer()
@@ -57,6 +58,8 @@ class History:
                 *[self._kill] * 2,
                 self._change_executor,
                 self._change_intermediates,
+                self._change_shards,
+                self._verify,
                 self._copy,
                 self._go_back,
             ]
@@ -68,7 +71,9 @@ class History:
         since = time.time_ns()
         killed = self._run_and_kill() if self.killed_after else {}
         self.killed_after = None
-        assert main(self._words(self.output, self.recipe)) == 0, self.steps
+        words = [*self.options, *self._words(self.output, self.recipe)]
+        self.options = []
+        assert main(words) == 0, self.steps
 
         fresh = self.folder / "fresh"
         shutil.rmtree(fresh, ignore_errors=True)
@@ -151,6 +156,15 @@ class History:
         kept = not self.recipe.get("keep_intermediates", True)
         self.recipe["keep_intermediates"] = kept
         return f"{kept}, {self._change_option()}"
+
+    def _change_shards(self):
+        """Take another number of shards, from one to eight or so."""
+        self.recipe["plan"]["shard_bytes"] = self.random.choice([1_000_000, 60_000, 30_000, 12_000])
+        return f"{self.recipe['plan']}, {self._change_inputs()}"
+
+    def _verify(self):
+        self.options = ["--verify"]
+        return self._change_inputs()
 
     def _kill(self):
         self.killed_after = (self.random.randrange(80), self.random.random() / 20)

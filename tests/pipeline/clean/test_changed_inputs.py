@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from clozeline.errors import PartialFailureError
+from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.plan import load_plan
 from tests.pipeline.captures import members, responses
@@ -138,3 +138,21 @@ def test_a_list_of_a_filter_is_known_by_its_state_then_by_its_content(tmp_path):
 
     assert run_clean(str(path), tmp_path / "out", clean).records == [record]
     assert run_clean(str(path), tmp_path / "out", clean, verify=True).records != [record]
+
+
+def test_a_list_that_changes_between_two_units_fails_by_name(tmp_path, monkeypatch):
+    terms = tmp_path / "domains.txt"
+    terms.write_text("example.org\n")
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(LINES)
+    lists = iter(["example.org\n", "other.example\n"])
+    change_before(monkeypatch, CleanUnit, lambda: terms.write_text(next(lists)))
+    clean = {"language": None, "filters": [{"name": "url", "domains": [str(terms)]}]}
+
+    with pytest.raises(StorageError, match=r"domains\.txt: it changed while clean read it"):
+        run_clean(str(tmp_path / "*.jsonl"), tmp_path / "out", clean)
+
+    monkeypatch.undo()
+    both = run_clean(str(tmp_path / "*.jsonl"), tmp_path / "out", clean).records
+
+    assert len({record.reads[f"file|{terms}"] for record in both}) == 1

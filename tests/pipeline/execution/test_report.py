@@ -17,7 +17,7 @@ from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report, write_stage_report
-from clozeline.pipeline.execution.unit_record import UnitRecord, arguments_path
+from clozeline.pipeline.execution.unit_record import UnitRecord, options_path
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
@@ -250,8 +250,8 @@ def test_a_report_names_what_decided_its_output(tmp_path):
     (work,) = stage.passes()
     describer = Describer()
     (given,) = map(describer.describe, work.units.values())
-    for digest, value in describer.values.items():
-        publish_json(arguments_path(stage.folder, digest), value)
+    for digest, value in describer.options.items():
+        publish_json(options_path(stage.folder, digest), value)
     outputs = {"a": {"bytes": 5}, "b": {"bytes": 2}}
     records = [
         UnitRecord("main", name, {**given, "name": name}, {}, "ok", {}, outputs)
@@ -269,14 +269,15 @@ def test_a_report_names_what_decided_its_output(tmp_path):
 
     decided = report["deciders"]
 
-    options = decided["passes"]["main"]
+    given = decided["passes"]["main"]
+    (options,) = given["options"]
 
-    assert options["sources"]["versions"] == {
+    assert options["versions"] == {
         "resiliparse": ResiliparseExtractor.VERSION,
         "url": Url.VERSION,
     }
-    assert options["corpus"] == "test"
-    assert "name" not in options
+    assert given["corpus"] == "test"
+    assert "name" not in given
 
     packages = decided["packages"]
 

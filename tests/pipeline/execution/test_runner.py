@@ -160,6 +160,7 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
     assert ", free space: " in said
     assert "first run" in said
+    assert rows_of_plan(said)["group"][:2] == ["unknown", "yet"]
     assert main(["--detach", *words]) == 64
     assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -181,6 +182,12 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
 
     assert main(["--plan", *words]) == 0
     assert {row[2] for row in rows_of_plan(capsys.readouterr().out).values()} == {"0"}
+    assert main(["--plan", *words, "dedup.near.ngram=4"]) == 0
+
+    said = capsys.readouterr().out
+
+    assert "sketch.ngram changed" in said
+    assert "depends on dedup: 0 to" in said
 
 
 def rows_of_plan(said):
