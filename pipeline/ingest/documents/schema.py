@@ -3,29 +3,10 @@
 They are not in `document.py`: checking a recipe does not need pyarrow.
 """
 
-import sys
 from collections.abc import Mapping
-from importlib.abc import MetaPathFinder
 from typing import Final
 
 import pyarrow as pa
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Hides pandas from the first array of pyarrow, which would import it for a fifth of a second.
-
-    Nothing here needs it. A filter of a user may import it; `pa.array` then takes a series like any
-    sequence, unless pyarrow has made or read a data frame before.
-    """
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ImportError(name)
-
-
-sys.meta_path.insert(0, finder := _WithoutPandas())
-pa.array([])
-sys.meta_path.remove(finder)
 
 DICTIONARY_TYPE: Final = pa.dictionary(pa.int32(), pa.utf8())
 """Arrow type of a string column with few distinct values."""

@@ -1,13 +1,8 @@
 """Pages as both extractors get them: nothing hidden, each word of a reader, in HTML and XHTML."""
 
-import logging
-import pydoc
-import time
-import timeit
 from contextlib import closing
 
 import pytest
-from resiliparse.extract.html2text import extract_plain_text
 
 from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
@@ -222,14 +217,3 @@ def test_entities_are_neither_expanded_nor_read(tmp_path):
 
     assert len(prepared) <= 2 * len(page)
     assert "the secret" not in prepared
-
-
-def test_preparing_a_page_costs_less_than_half_of_extracting_its_text():
-    page = pydoc.html.page("logging", pydoc.html.document(logging))
-
-    def seconds(step):
-        return min(timeit.repeat(step, timer=time.process_time, number=3, repeat=7))
-
-    assert 2 * seconds(lambda: prepare_page(page)) < seconds(
-        lambda: extract_plain_text(page, main_content=True)
-    )

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
@@ -198,16 +196,3 @@ def test_factors_are_read_as_exact_numbers(tmp_path):
         },
         4,
     )
-
-
-def test_pandas_is_imported_only_by_who_needs_it():
-    code = """
-import sys
-from clozeline.pipeline.ingest.documents import schema
-import pyarrow as pa
-pa.array(["a"])
-assert "pandas" not in sys.modules
-import pandas as pd
-assert pa.Table.from_pandas(pd.DataFrame({"a": [1.0, None]}))["a"].null_count == 1
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
