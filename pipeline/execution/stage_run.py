@@ -265,6 +265,8 @@ class StageRun(Generic[StageCounts]):
             state = self.examine(work)
             for record in state.removed:
                 record.remove(folder)
+            if state.reasons or state.reused:
+                self._publish_options()
             for unit, other in state.reused.items():
                 self._take(work, unit, other)
             self._run_pass(state, state.hollow, progress, input_bytes)
@@ -298,10 +300,13 @@ class StageRun(Generic[StageCounts]):
 
         for record in filter(None, before):
             record.remove(folder)
-        for digest, options in self._describer.options.items():
-            if not (path := options_path(folder, digest)).exists():
-                publish_json(path, options)
         self._run_pass(state, sorted(state.reasons), progress, input_bytes)
+
+    def _publish_options(self) -> None:
+        """Write the options that the records of the units name."""
+        for digest, options in self._describer.options.items():
+            if not (path := options_path(self.stage.folder, digest)).exists():
+                publish_json(path, options)
 
     def _take(self, work: Pass[StageCounts], unit: int, other: Path) -> None:
         """Take a unit from the stage of another output."""
@@ -328,7 +333,8 @@ class StageRun(Generic[StageCounts]):
     def _has_other_passes(self) -> bool:
         """Return whether there are records of passes that the stage no longer has."""
         own = {OPTIONS, *(state.work.name for state in self.states)}
-        return any(path.name not in own for path in (self.stage.folder / RECORDS).glob("*"))
+        others = (self.stage.folder / RECORDS).glob("*")
+        return any(next(path.iterdir(), None) for path in others if path.name not in own)
 
     def _remove_stale_files(self) -> None:
         """Remove files that no record lists, so that outputs of two configurations never mix."""

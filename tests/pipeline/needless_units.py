@@ -86,10 +86,15 @@ class Dependencies:
 
     def _reads_of_documents(self, stage, work, unit, options, own):
         part = self._part(stage, unit)
+        kept = (
+            [self.kept[row["uid"]] for row in self.exact[unit]] if stage == "dedup" and part else []
+        )
         if work == "main":
-            # an exact copy names what near dedup keeps of the document that exact dedup keeps
-            kept = [self.kept[row["uid"]] for row in self.exact[unit]]
-            return [part, kept, {name: own[name] for name in own if not name.startswith("tmp/")}]
+            # an exact copy names what near dedup keeps of the document that exact dedup keeps;
+            # drops come from as many ranges as there are shards
+            shards = self.shards * (own[f"documents/{unit}.arrow"] != part)
+            files = {name: own[name] for name in own if not name.startswith("tmp/")}
+            return [part, kept, shards, files]
         if stage == "decontaminate":
             return [options, part, self._all(stage, "index"), part or self._all(stage, "matches")]
         if work == "exact-hashes":
@@ -98,7 +103,7 @@ class Dependencies:
             return [options["exact"], self.shards, self._all(stage, "exact-hashes")]
         if work == "near-signatures":
             near = {key: value for key, value in options["near"].items() if key != "verify"}
-            return [near, self.shards, part, self.exact[unit]]
+            return [near, self.shards, part, self.exact[unit], kept]
         if work.startswith("near"):
             # parts with exact copies of a near copy get its drop, too
             copies = work == "near-clusters" and self._all(stage, "exact-survivors")

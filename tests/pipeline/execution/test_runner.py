@@ -10,6 +10,7 @@ import pytest
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.stage_run import StageRun, run_units
 from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
@@ -188,6 +189,22 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
 
     assert "sketch.ngram changed" in said
     assert "depends on dedup: 0 to" in said
+
+    assert (
+        main(["--plan", *words, f"output={tmp_path / 'new'}", f"reuse=[{tmp_path / 'out'}]"]) == 0
+    )
+
+    taken = rows_of_plan(capsys.readouterr().out)
+
+    assert {taken[stage][2] for stage in ("clean", "dedup", "encode")} == {"0"}
+
+    assert main([*words, f"output={tmp_path / 'new'}", f"reuse=[{tmp_path / 'out'}]"]) == 0
+
+    ours, theirs = (
+        read_report(tmp_path / name / "dedup/report.json", "") for name in ("new", "out")
+    )
+
+    assert ours["deciders"] == theirs["deciders"]
 
 
 def rows_of_plan(said):
