@@ -15,7 +15,7 @@ from clozeline.pipeline.execution.unit_inputs import (
     digest_names,
     digest_shards,
 )
-from clozeline.pipeline.execution.unit_record import KnownRecords
+from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord
 from clozeline.pipeline.shards import Manifest
 from clozeline.seeding import hash64
 
@@ -71,7 +71,13 @@ class Contents:
         _, stage, work, unit, prefix = address.split(SEPARATOR)
         if not self._has_pass(stage, work):
             return ""
-        return self._known.digest(self._find_folder(stage), work, unit, prefix)
+        record = self._find_records(stage, work).get(unit)
+        if record is None:
+            self._known.find(self._find_folder(stage), work, unit)  # it may have to run first
+            return ""
+        if prefix in record.outputs:
+            return record.digest(prefix)
+        return self._known.once(address, lambda: record.digest(prefix))
 
     def _digest_counts(self, address: str) -> str:
         def add_up() -> str:
@@ -114,6 +120,15 @@ class Contents:
     def _has_pass(self, stage: str, work: str) -> bool:
         """Return whether a stage has a pass; records of an earlier recipe may remain."""
         return stage != self._stage.name or work in self.passes
+
+    @cached_property
+    def _find_records(self) -> Callable[[str, str], Mapping[str, UnitRecord | None]]:
+        @cache
+        def find(stage: str, work: str) -> Mapping[str, UnitRecord | None]:
+            folder = self._find_folder(stage)
+            return {} if folder in self._known.unknown else self._known.of_pass(folder, work)
+
+        return find
 
     @cached_property
     def _find_folder(self) -> Callable[[str], Path]:

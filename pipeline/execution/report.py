@@ -7,7 +7,7 @@ a stage, so a report takes the same time for any corpus.
 import heapq
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import chain
@@ -85,6 +85,7 @@ def write_stage_report(
         "format": REPORT_FORMAT,
         "stage": stage.name,
         "counts": counts,
+        "made": time_made(records),
         "units": len(records),
         "bytes": size,
         "seconds": round(seconds, 3),
@@ -92,6 +93,11 @@ def write_stage_report(
     }
 
     publish_json(stage.folder / "report.json", add_checksum(content))
+
+
+def time_made(records: Iterable[UnitRecord]) -> str:
+    """Return the sum of the times when units were made, which tells whether all are the same."""
+    return str(sum(record.made for record in records))
 
 
 def _describe_pass(folder: Path, records: Sequence[UnitRecord]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.executors import Assignment, Executor
 from clozeline.pipeline.execution.progress import Progress, RunningPass
-from clozeline.pipeline.execution.report import earlier_report, write_stage_report
+from clozeline.pipeline.execution.report import earlier_report, time_made, write_stage_report
 from clozeline.pipeline.execution.stages import (
     Pass,
     Stage,
@@ -239,6 +239,9 @@ class StageRun(Generic[StageCounts]):
     @cached_property
     def counts(self) -> StageCounts:
         """The sums over all records, once all passes are complete."""
+        report = earlier_report(self.stage.folder / "report.json")
+        if report.get("made") == time_made(self.finished):
+            return cast(StageCounts, report["counts"])
         counts: Counts = {}
         for record in self.finished:
             add_counts(counts, record.counts)

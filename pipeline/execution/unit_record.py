@@ -264,7 +264,6 @@ class KnownRecords:
     def __init__(self) -> None:
         self._passes: dict[tuple[Path, str], dict[str, UnitRecord | None]] = {}
         self._stored: dict[tuple[Path, str], dict[str, UnitRecord | None]] = {}
-        self._digests: dict[tuple[Path, str, str, str], tuple[UnitRecord, str]] = {}
         self._once: dict[Hashable, Any] = {}
         self.unknown: set[Path] = set()
         """folders of stages whose units are not known yet"""
@@ -299,17 +298,6 @@ class KnownRecords:
         if record is None and unit in found:
             raise NotMadeError(folder)
         return record
-
-    def digest(self, folder: Path, pass_name: str, unit: str, prefix: str = "") -> str:
-        """Return a digest of the outputs of a finished unit whose names begin with `prefix`."""
-        if (record := self.find(folder, pass_name, unit)) is None:
-            return ""
-        place = (folder, pass_name, unit, prefix)
-        known, digest = self._digests.get(place, (None, ""))
-        if known is not record:
-            digest = record.digest(prefix)
-            self._digests[place] = (record, digest)
-        return digest
 
     def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return a value that many units share, computed once until records change."""

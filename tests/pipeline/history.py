@@ -87,7 +87,11 @@ class History:
         assert wrong == [], f"not the files of a fresh run, after {self.steps}"
 
         records = read_records(self.output)
-        twice = [unit for unit, record in killed.items() if _is_new(record, since, records[unit])]
+        twice = [
+            unit
+            for unit, record in killed.items()
+            if unit in records and _is_new(record, since, records[unit])
+        ]
 
         assert twice == [], f"made before the kill and after it, in {self.steps}"
 
