@@ -56,8 +56,10 @@ class Describer:
         shared: dict[str, Any] = {}
         for name in names:
             value = getattr(unit, name)
-            is_plain = value is None or type(value) in (str, int, bool)
-            (arguments if is_plain else shared)[name] = value
+            if value is None or type(value) in (str, int, bool, float):
+                arguments[name] = _plain(value)
+            else:
+                shared[name] = value
         if shared:
             key = (id(kind), *map(id, shared.values()))
             known = self._known.get(key)
