@@ -11,10 +11,9 @@ from clozeline import plugins
 from clozeline.configuration.config import load_config, to_data, validate, yaml_text
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution import stages
+from clozeline.pipeline.execution.arguments import Describer, describe_algorithms
 from clozeline.pipeline.execution.plan import Plan, PlannedRange
 from clozeline.pipeline.execution.stages import stage_of
-from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.registry import component_types
@@ -207,14 +206,18 @@ def plan_of(recipe):
 
 
 def description_of(stage, kind, name):
-    """Return what the keys of the first pass hold of options and, for `clean`, of inputs."""
+    """Return the arguments of the units of the first pass, and the options that they share."""
     if kind == "grouping":  # an objective names it
-        return stages.describe_algorithms([GROUPINGS.load_class(name)])
+        return describe_algorithms([GROUPINGS.load_class(name)])
     if stage.name in ("corrupt", "tasks"):  # their passes need files
-        return stages.describe_algorithms(component_types(stage.config))
+        return describe_algorithms(component_types(stage.config))
+    return units_of(stage)
+
+
+def units_of(stage):
+    describer = Describer()
     work, *_ = stage.passes()
-    reads = work.reads(0, KnownRecords()) if stage.name == "clean" else {}
-    return dict(work.options(0)), dict(reads)
+    return [describer.describe(unit) for unit in work.units.values()], describer.options
 
 
 @pytest.mark.parametrize("kind", OF_STAGES)
@@ -249,8 +252,7 @@ def test_evaluation_files_have_readers_too(module_of, tmp_path):
     recipe = validate(Recipe, keys, "test")
 
     def describe():
-        work, *_ = stage_of(recipe, "decontaminate", plan_of(recipe)).passes()
-        return work.reads(0, KnownRecords())
+        return units_of(stage_of(recipe, "decontaminate", plan_of(recipe)))
 
     before = describe()
     file.write_text(file.read_text() + EDIT)

@@ -49,7 +49,6 @@ PLACES = {
     "a rejection that is written": Place("clean", "clean.unit:write_rejects", 1),
     "documents that are hashed": Place("dedup", "dedup.exact:read_batches"),
     "a hash that is compared": Place("dedup", "dedup.exact:read_rows"),
-    "documents that get a signature": Place("dedup", "dedup.near:read_batches"),
     "a band key that is compared": Place("dedup", "dedup.near:read_rows"),
     "a near drop that is sent": Place("dedup", "dedup.near:write_rows", 3, call="near-drops"),
     "a document whose lines are hashed": Place("dedup", "dedup.repeats:read_documents"),
