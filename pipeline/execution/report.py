@@ -4,7 +4,6 @@ The page shows amounts, drop reasons and sample documents. Samples are read from
 a stage, so a report takes the same time for any corpus.
 """
 
-import heapq
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,25 +13,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import pyarrow as pa
-
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import IntegrityError, StorageError, plural
 from clozeline.files import parse_json, publish_json, publish_text, read_json
 from clozeline.pipeline.execution.arguments import OPTIONS
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
+from clozeline.pipeline.execution.report_samples import sample_files, sample_kept, sample_rejects
 from clozeline.pipeline.execution.stages import Stage, stage_of
 from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord, options_path
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
-    read_batches,
     read_malformed,
-    read_rejects,
 )
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
-from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.report.html_page import (
     bars,
     collapsible,
@@ -52,13 +47,8 @@ REPORT_FORMAT: Final = 1
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Contents of `report.json` by stage, in running order."""
 
-# Most files of a folder from which samples are drawn.
-_MOST_SAMPLED_FILES: Final = 16
-# Sample texts per reason and of kept documents; malformed records per reason.
-_MOST_SAMPLE_TEXTS: Final = 3
+# Most malformed records that are shown per reason.
 _MOST_SHOWN_RECORDS: Final = 20
-# Most characters shown of a text.
-_MOST_SHOWN_CHARACTERS: Final = 400
 # Most inputs that are listed by name.
 _MOST_LISTED_INPUTS: Final = 50
 # Most different options of the units of a pass that a report lists.
@@ -216,7 +206,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         documents = stage.folder / "documents"
 
     if documents is not None:
-        samples = _sample_kept(_sample_files(documents))
+        samples = sample_kept(sample_files(documents))
         kept = grid(*(quote(text, origin) for text, origin in samples))
 
     yield section("Examples of kept documents", kept)
@@ -363,8 +353,8 @@ def _iter_unknown(reports: Reports) -> Iterator[str]:
 
 def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -> Iterator[str]:
     """Yield sample texts of rejected documents and a list of malformed records, per reason."""
-    files = _sample_files(folder / "rejects")
-    for reason, samples in sorted(_sample_rejects(files, earlier).items()):
+    files = sample_files(folder / "rejects")
+    for reason, samples in sorted(sample_rejects(files, earlier).items()):
         title = (
             f"{folder.name} · {reason} · documents: {counts.get('rejected', {}).get(reason, 0):,}"
         )
@@ -428,91 +418,6 @@ def _iter_files(
             "made from",
         ]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
-
-
-def _sample_files(folder: Path) -> list[RecordedFile]:
-    """Return Arrow files of a stage's folder, evenly sampled if there are many."""
-    paths = sorted(folder.glob("*.arrow"))
-    count = min(len(paths), _MOST_SAMPLED_FILES)
-    return [_find_part(folder, paths[number * len(paths) // count].name) for number in range(count)]
-
-
-def _find_part(folder: Path, name: str) -> RecordedFile:
-    return find_file(folder.parent, Path(name).stem, f"{folder.name}/{name}")
-
-
-def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
-    """Return text and origin of the documents with the smallest uids, a random sample."""
-    uids = (
-        (uid, number)
-        for number, file in enumerate(files)
-        for batch in read_batches(file, ("uid",))
-        for uid in batch.column("uid").to_pylist()
-    )
-    return [
-        _find_document(files[number], uid)
-        for uid, number in heapq.nsmallest(_MOST_SAMPLE_TEXTS, uids)
-    ]
-
-
-def _sample_rejects(
-    files: Sequence[RecordedFile], earlier: Path | None
-) -> dict[str, list[tuple[str, str]]]:
-    """Return text and origin of some rejected documents for each reason.
-
-    `earlier` is the folder of the documents that the stage read. It holds the texts that rejections
-    omit; a text is "" if nothing holds it.
-    """
-    chosen: dict[str, list[tuple[bool, bytes, int, Rejection]]] = {}
-
-    for number, file in enumerate(files):
-        for reject in read_rejects(file):
-            entries = chosen.setdefault(reject.reason, [])
-            entries.append(
-                (reject.sample_text is None and earlier is None, reject.uid, number, reject)
-            )
-            entries.sort(key=lambda entry: entry[:3])
-            del entries[_MOST_SAMPLE_TEXTS:]
-
-    samples: dict[str, list[tuple[str, str]]] = {}
-
-    for reason, entries in chosen.items():
-        for _, uid, number, reject in entries:
-            text = reject.sample_text or ""
-            name = files[number].path.name
-            if not text and earlier is not None and (earlier / name).exists():
-                text, _ = _find_document(_find_part(earlier, name), uid)
-            origin = (
-                f"{reject.source} at {reject.offset:,}",
-                f"{reject.n_chars:,} characters",
-                reject.detail,
-            )
-            samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, origin))))
-
-    return samples
-
-
-def _find_document(file: RecordedFile, uid: bytes) -> tuple[str, str]:
-    """Return the start of the text and the origin of a document.
-
-    "" if the file does not hold it.
-    """
-    for batch in read_batches(file, ("uid", "text", "url", "source", "offset")):
-        uids = batch.column("uid")
-        if (row := uids.index(pa.scalar(uid, uids.type)).as_py()) >= 0:
-            text, url, source, offset = (
-                batch.column(name)[row].as_py() for name in ("text", "url", "source", "offset")
-            )
-            return _cut(text), url or f"{source} at {offset:,}"
-    return "", ""
-
-
-def _cut(text: str) -> str:
-    return (
-        text
-        if len(text) <= _MOST_SHOWN_CHARACTERS
-        else f"{text[:_MOST_SHOWN_CHARACTERS].rstrip()} …"
-    )
 
 
 def _leaves(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
