@@ -47,10 +47,10 @@ NEEDS_RAY = pytest.mark.skipif(
 @pytest.mark.slow
 @NEEDS_RAY
 def test_a_cluster_that_dies_ends_the_run_with_a_message(tmp_path):
-    lines = [json.dumps({"text": f"Text {number}. " * 30}) for number in range(20_000)]
+    lines = [json.dumps({"text": f"Text {number}. " * 30}) for number in range(200_000)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
     words = ["input=in.jsonl", "output=out", "clean.language=null", "clean.filters=[]"]
-    size = ["plan.unit_bytes=65536", "executor.name=ray", "executor.tasks=2"]
+    size = ["plan.unit_bytes=262144", "executor.name=ray", "executor.tasks=2"]
     command = [sys.executable, "-m", "clozeline", "clean", *words, *size]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
         while not (found := read_status(tmp_path / "out")) or not found.fields.get("units_done"):
