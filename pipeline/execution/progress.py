@@ -89,13 +89,15 @@ class Progress:
         try:
             yield
         except KeyboardInterrupt:
-            stop = "interrupted: the same command continues the run"
-            self._record("stopped", error=stop, estimated_end=None)
+            self._record(
+                "stopped",
+                error="interrupted: the same command continues the run",
+                estimated_end=None,
+            )
             raise
         except Exception as error:
             code, message = explain(error)
-            failure = message or f"{type(error).__name__}: {error}"
-            failure = message_text(failure)
+            failure = message_text(message or f"{type(error).__name__}: {error}")
             self._record("failed", error=failure, exit_code=code, estimated_end=None)
             raise
         self._record("done", estimated_end=None, exit_code=0)

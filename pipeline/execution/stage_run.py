@@ -30,6 +30,7 @@ from clozeline.pipeline.execution.stages import (
     StageSummary,
     UnitRunner,
 )
+from clozeline.pipeline.execution.unit_inputs import SEPARATOR
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
     RECORDS,
@@ -315,9 +316,9 @@ class StageRun(Generic[StageCounts]):
         """Take a unit from the stage of another output."""
         folder = self.stage.folder
         record = self.known.of_pass(folder, work.name)[work.names[unit]]
-        for name in record.outputs if record else ():
-            _link_or_copy(other / name, folder / name)
-        if record:
+        if record is not None:
+            for name in record.outputs:
+                _link_or_copy(other / name, folder / name)
             record.save(folder)
 
     def _check_user_files(self) -> None:
@@ -325,13 +326,13 @@ class StageRun(Generic[StageCounts]):
         contents: dict[str, str] = {}
         for record in self.finished:
             for address, digest in record.reads.items():
-                if address.startswith("file|"):
-                    content = digest.rpartition(" ")[2]
-                    if contents.setdefault(address, content) != content:
-                        raise StorageError(
-                            f"{address.removeprefix('file|')}: it changed while {self.stage.name} "
-                            "read it: run the same command again"
-                        )
+                kind, _, path = address.partition(SEPARATOR)
+                content = digest.rpartition(" ")[2]
+                if kind == "file" and contents.setdefault(path, content) != content:
+                    raise StorageError(
+                        f"{path}: it changed while {self.stage.name} read it: run the same command "
+                        "again"
+                    )
 
     def _has_other_passes(self) -> bool:
         """Return whether there are records of passes that the stage no longer has."""
