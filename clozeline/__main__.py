@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
+from clozeline.errors import ConfigurationError
+from clozeline.extension_list import list_extensions, refuse_twins
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.process import guard_streams, shield_children
 
@@ -64,7 +66,11 @@ class Command:
 
 
 def commands() -> dict[str, dict[str, Command]]:
-    """Return all subcommands by heading."""
+    """Return all subcommands by heading.
+
+    Raises:
+        ConfigurationError: two have one name.
+    """
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
         _with_dashes(name): Command(
@@ -79,28 +85,39 @@ def commands() -> dict[str, dict[str, Command]]:
         "pipeline": Command(recipe, folder / "recipe_command.py"),
         "work": Command(external, folder / "executors" / "external.py"),
     }
-    return {
+    groups = {
         "first steps": _tool_commands("start"),
         "from texts to shards": pipeline,
         "one stage of it": stages,
         "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
         **{heading: _tool_commands(folder) for folder, heading in _HEADINGS.items()},
     }
+    for each in list_extensions():
+        if found := _list_commands(each.folder / "commands", f"{each.package}.commands"):
+            groups[f"{each.name}: {each.summary.rstrip('.')}"] = found
+
+    named = [pair for group in groups.values() for pair in group.items()]
+    refuse_twins("command", named, lambda pair: (pair[0], pair[1].file))
+    return groups
 
 
 def _tool_commands(folder: str) -> dict[str, Command]:
-    paths = sorted((HOME / "tools" / folder).glob("[!_]*.py"))
-    return {
-        _with_dashes(path.stem): Command(f"clozeline.tools.{folder}.{path.stem}", path)
-        for path in paths
-    }
+    return _list_commands(HOME / "tools" / folder, f"clozeline.tools.{folder}")
+
+
+def _list_commands(folder: Path, package: str) -> dict[str, Command]:
+    paths = sorted(folder.glob("[!_]*.py"))
+    return {_with_dashes(path.stem): Command(f"{package}.{path.stem}", path) for path in paths}
 
 
 def start() -> int:
     """Run the subcommand as the main program, whose output streams may close at any time."""
     guard_streams()
     shield_children()
-    return main()
+    try:
+        return main()
+    except ConfigurationError as error:  # of the extensions: a command explains its own errors
+        raise _usage_error(str(error)) from error
 
 
 def main() -> int:

@@ -1,15 +1,12 @@
-"""Load custom algorithms: classes of any installed or importable module.
+"""Load custom algorithms of a single file: classes of any importable module.
 
-    corrupt: [{name: mylab.objectives:FallingRate, rate: 0.2}]
+    corrupt: [{name: falling:FallingRate, rate: 0.2}]
 
-    [project.entry-points."clozeline.objectives"]
-    falling_rate = "mylab.objectives:FallingRate"
-
-A configuration names a class as `module:Class`, or by the short name of an entry point. A module is
-imported only if the user asks for it: by a key that names an algorithm in a file given to a command
-or on its command line, by the variable `CLOZELINE_IMPORT`, or by an installed entry point. A name
-in the run, set or model of another person is refused until the user names it too. The variable
-passes the names on to workers.
+A configuration names such a class as `module:Class`; those of an installed extension have short
+names (`clozeline.extension_list`). A module is imported only if the user asks for it: by a key that
+names an algorithm in a file given to a command or on its command line, or by the variable
+`CLOZELINE_IMPORT`. A name in the run, set or model of another person is refused until the user
+names it too. The variable passes the names on to workers.
 """
 
 import hashlib
@@ -17,15 +14,15 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import list_extensions
 
 VARIABLE: Final = "CLOZELINE_IMPORT"
 """Environment variable with the names that may be imported: `module:Class` or `module`, by
@@ -41,8 +38,13 @@ def is_custom(name: str) -> bool:
 def name_of(algorithm: type) -> str:
     """Return the name that selects a class: its file name in a registry, else `module:Class`."""
     module = algorithm.__module__
+    file = module.rpartition(".")[2]
+    is_named_like_file = algorithm.__name__.lower().startswith(file.replace("_", ""))
+    in_extension = is_named_like_file and any(
+        module.startswith(f"{each.package}.") for each in list_extensions()
+    )
     return (
-        f"{module}:{algorithm.__qualname__}" if _is_outside(module) else module.rpartition(".")[2]
+        f"{module}:{algorithm.__qualname__}" if _is_outside(module) and not in_extension else file
     )
 
 
@@ -63,17 +65,6 @@ def allow(name: str) -> None:
 
 def _read_allowed() -> set[str]:
     return set(filter(None, os.environ.get(VARIABLE, "").split(",")))
-
-
-@cache
-def find_entry_points(group: str) -> Mapping[str, EntryPoint]:
-    """Return the entry points of a group by their names."""
-    return {entry.name: entry for entry in sorted(_entry_points().select(group=group))}
-
-
-@cache
-def _entry_points() -> Any:  # of a type that Python 3.12 replaced
-    return entry_points()  # reads the metadata of every installed package
 
 
 def import_class(name: str, *, is_allowed: bool = False) -> type:

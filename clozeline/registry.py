@@ -2,10 +2,11 @@
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name:
 masked_lm`; a registry may ask for a last word, as heads do: `class MaskedLMHead` in
-`model/heads/masked_lm.py`. Adding a file adds the algorithm. Its parameters are the nested pydantic
-dataclass `Options`. `clozeline.plugins` says how algorithms of other packages are named. The
-registries themselves are declared in `registries.py` of the pipeline, model and trainer, each with
-the interface of its algorithms.
+`model/heads/masked_lm.py`. Adding a file adds the algorithm, in the folder of the registry or in
+that of an extension (`clozeline.extension_list`). Its parameters are the nested pydantic dataclass
+`Options`. `clozeline.plugins` says how a class of a single file is named. The registries themselves
+are declared in `registries.py` of the pipeline, model and trainer, each with the interface of its
+algorithms.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import difflib
 import importlib
 import os
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import (
@@ -38,6 +39,7 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import list_extensions, refuse_twins
 
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
@@ -88,7 +90,7 @@ class Default(Generic[Value_co]):
 
 @dataclass(frozen=True)
 class Registry(NamesAlgorithm, Generic[Algorithm_co]):
-    """Algorithms in the folder of a package, in entry points, and in modules that the user names.
+    """Algorithms in the folders of a package and of extensions, and classes that the user names.
 
     Annotating a configuration field with a registry makes the field take an algorithm of it:
     `Annotated[Component["Filter"], FILTERS]`.
@@ -105,8 +107,9 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
     suffix: str = ""
     """last word of each class, after the name of its file: `Head` for `MaskedLMHead` in
     `masked_lm.py`"""
-    entry_points: str = ""
-    """group of entry points, by default named like the folder: `clozeline.objectives`"""
+    address: str = ""
+    """folder of its algorithms in an extension, by default named like that of the package:
+    `objectives`"""
 
     @property
     def name(self) -> str:
@@ -118,28 +121,28 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         """The folder in the repository: `pipeline/corrupt/objectives`."""
         return self.package.removeprefix("clozeline.").replace(".", "/")
 
-    @property
-    def group(self) -> str:
-        """The group of entry points that add algorithms: `clozeline.objectives`."""
-        return self.entry_points or f"clozeline.{self.name}"
-
     def available(self) -> list[str]:
-        """Return the names of the algorithms in the folder and in entry points, sorted."""
-        return sorted({*self._list_names(), *plugins.find_entry_points(self.group)})
+        """Return the names of the algorithms in the folders, sorted."""
+        return sorted(self._list_names())
 
     def is_known(self, name: str) -> bool:
         """Return whether an algorithm has this name, or the name has the form `module:Class`."""
-        return name in self._list_names() or plugins.is_custom(self.full_name(name))
+        return name in self._list_names() or plugins.is_custom(name)
 
     def full_name(self, name: str) -> str:
-        """Return the `module:Class` that the name of an entry point stands for.
+        """Return the short name of a `module:Class` that is in a folder of this registry.
 
         Other names are returned unchanged.
         """
-        if plugins.is_custom(name) or name in self._list_names():
-            return name
-        entry = plugins.find_entry_points(self.group).get(name)
-        return name if entry is None else entry.value
+        module, _, attribute = name.partition(":")
+        return next(
+            (
+                file
+                for file, path in self._modules().items()
+                if path == module and attribute.lower() == self._compact(file)
+            ),
+            name,
+        )
 
     def load_class(self, name: str) -> type[Algorithm_co]:
         """Return the class of an algorithm.
@@ -148,10 +151,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             ConfigurationError: no algorithm has this name, or its class lacks the interface.
         """
         if plugins.is_custom(name := self.full_name(name)):
-            is_entry = name in {
-                entry.value for entry in plugins.find_entry_points(self.group).values()
-            }
-            custom = plugins.import_class(name, is_allowed=is_entry)
+            custom = plugins.import_class(name)
             if self.implements(custom):
                 return custom
             interface = f"{self._interface.__module__}.{self._interface.__qualname__}"
@@ -161,19 +161,18 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             raise ConfigurationError(self.explain_unknown_name(name))
         if self.named_by:
             return self._import_all()[name]
-        module = importlib.import_module(f"{self.package}.{name}")
-        compact = (name.replace("_", "") + self.suffix).lower()
+        module = importlib.import_module(self._modules()[name])
 
         for attribute, value in vars(module).items():
             if (
-                attribute.lower() == compact
+                attribute.lower() == self._compact(name)
                 and isinstance(value, type)
                 and value.__module__ == module.__name__
             ):
                 return value
 
         raise ConfigurationError(
-            f"{self.folder}/{name}.py: expected a class named like the "
+            f"{module.__file__}: expected a class named like the "
             f"file{self.suffix and ' and ' + self.suffix}, found none"
         )
 
@@ -222,18 +221,29 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         hint = translate_algorithm(self.name, name, known) or spelled
         return f"no algorithm in {self.folder} is called '{name}'; {hint}"
 
-    def _list_names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._import_all())) if self.named_by else self._files()
+    def _compact(self, file: str) -> str:
+        """Return the name of the class in a file, in small letters."""
+        return (file.replace("_", "") + self.suffix).lower()
+
+    def _list_names(self) -> Collection[str]:
+        return self._import_all() if self.named_by else self._modules()
 
     def _import_all(self) -> Mapping[str, type[Algorithm_co]]:
         """Return every class that sets the attribute `named_by`, by its value."""
-        return _import_classes(self.package, self.named_by, self._files())
+        return _import_classes(self.named_by, tuple(self._modules().values()))
 
-    def _files(self) -> tuple[str, ...]:
-        folders = tuple(importlib.import_module(self.package).__path__)
+    def _modules(self) -> Mapping[str, str]:
+        """Return the module of each algorithm's file, by the name of the file."""
+        address = self.address or self.name
+        places = [(self.package, each) for each in importlib.import_module(self.package).__path__]
+        places += [
+            (f"{each.package}.{address.replace('/', '.')}", str(each.folder / address))
+            for each in list_extensions()
+            if (each.folder / address).is_dir()
+        ]
         # os.stat rather than Path.stat, because every choice of an algorithm asks
-        changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116
-        return _list_files(folders, changed)
+        changed = tuple(os.stat(folder).st_mtime_ns for _, folder in places)  # noqa: PTH116
+        return _list_modules(self.folder, tuple(places), changed)
 
     @property
     def _interface(self) -> type:
@@ -268,27 +278,28 @@ def options_of(algorithm: type) -> Any:
 
 
 @lru_cache(_MOST_LISTINGS)
-def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            module.name
-            for module in pkgutil.iter_modules(folders)
-            if not module.name.startswith("_")
-        )
-    )
+def _list_modules(
+    registry: str, places: tuple[tuple[str, str], ...], changed: tuple[int, ...]
+) -> Mapping[str, str]:
+    """Return the modules in folders, given as (package, folder), by the names of their files."""
+    found = [
+        (module.name, f"{package}.{module.name}")
+        for package, folder in places
+        for module in pkgutil.iter_modules([folder])
+        if not module.name.startswith("_")
+    ]
+    return dict(sorted(refuse_twins(f"algorithm of {registry}", found, lambda each: each).values()))
 
 
 @lru_cache(_MOST_LISTINGS)
-def _import_classes(
-    package: str, attribute: str, files: tuple[str, ...]
-) -> Mapping[str, type[Any]]:
-    modules = [importlib.import_module(f"{package}.{file}") for file in files]
+def _import_classes(attribute: str, names: tuple[str, ...]) -> Mapping[str, type[Any]]:
+    modules = [importlib.import_module(name) for name in names]
     classes: dict[str, type[Any]] = {}
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and attribute in vars(value):
                 classes[vars(value)[attribute]] = value
-    return classes
+    return dict(sorted(classes.items()))
 
 
 @runtime_checkable

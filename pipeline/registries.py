@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer
 
 READERS: Registry["Reader"] = Registry(
-    "clozeline.pipeline.ingest.readers", "Reader", suffix="Reader"
+    "clozeline.pipeline.ingest.readers", "Reader", suffix="Reader", address="ingest/readers"
 )
 """readers of documents"""
 EXTRACTORS: Registry["Extractor"] = Registry(
@@ -51,14 +51,14 @@ TASK_READERS: Registry["TaskReader"] = Registry(
     "clozeline.pipeline.tasks.readers",
     "TaskReader",
     suffix="Reader",
-    entry_points="clozeline.task_readers",
+    address="tasks/readers",
 )
 """Readers of labeled data."""
 TASK_ROWS: Registry["TaskRows[Any]"] = Registry(
     "clozeline.pipeline.tasks.rows",
     "TaskRows",
     named_by="for_head",
-    entry_points="clozeline.task_rows",
+    address="tasks/rows",
 )
 """Rows of labeled data, by the head that they are for."""
 EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executors", "Executor")

@@ -32,7 +32,7 @@ from tests.touched import find_tests
 
 ROOT: Final = Path(__file__).parents[1]
 DRAWN: Final = ROOT / "tests" / "data" / "mutants.json"
-PARTS: Final = ("clozeline", "pipeline", "model", "train", "tools")
+PARTS: Final = ("clozeline", "pipeline", "model", "train", "tools", "extensions")
 COMPARISONS: Final = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,

@@ -11,7 +11,7 @@ from clozeline.__main__ import commands
 from tests.test_docs import PAGES
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("clozeline", "pipeline", "train", "model", "tools")
+PACKAGES = ("clozeline", "pipeline", "train", "model", "tools", "extensions")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 each = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -17,7 +17,7 @@ import pytest
 from tests.touched import read_git
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
+PACKAGES = ("clozeline", "pipeline", "model", "train", "tools", "extensions")
 NESTED_DECLARATIONS = frozenset({"Options", "Configuration", "Tensors"})
 """Classes inside of an algorithm's class, which declare the same thing of each."""
 FORBIDDEN_CALLS = frozenset(
@@ -122,6 +122,7 @@ def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library()
     folders = [
         ROOT / "train",
         *(path for path in (ROOT / "tools").iterdir() if path.is_dir()),
+        *(ROOT / "extensions").glob("*/commands"),
     ]
 
     assert not [

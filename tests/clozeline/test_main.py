@@ -23,7 +23,8 @@ def test_every_stage_and_every_tool_is_a_command_with_a_summary():
 
     assert {name.replace("-", "_") for name in groups["one stage of it"]} == set(all_stages())
 
-    tools = {path.stem for path in (ROOT / "tools").glob("*/*.py")} - {"__init__"}
+    files = [*(ROOT / "tools").glob("*/*.py"), *(ROOT / "extensions").glob("*/commands/*.py")]
+    tools = {path.stem for path in files} - {"__init__"}
 
     assert {command.file.stem for group in groups.values() for command in group.values()} >= tools
 
@@ -77,7 +78,7 @@ def test_answers_of_the_command_itself(tmp_path):
     "words", [["where", "train/main.py"], ["clean", "--config", "recipe:nothing"]]
 )
 def test_modules_of_the_user_do_not_hide_ours(tmp_path, words):
-    for name in ("pipeline", "model", "train", "tools"):
+    for name in ("pipeline", "model", "train", "tools", "extensions"):
         (tmp_path / f"{name}.py").write_text(
             "raise SystemExit('the wrong module')\n", encoding="utf-8"
         )

@@ -14,7 +14,7 @@ import pytest
 from tests.built_once import built_once
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("clozeline", "configs", "model", "pipeline", "tools", "train")
+FOLDERS = ("clozeline", "configs", "extensions", "model", "pipeline", "tools", "train")
 BESIDE_THE_PACKAGE = {
     *("CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "PKG-INFO", ".gitignore"),
     *("constraints.txt", "hatch_build.py", "pyproject.toml"),

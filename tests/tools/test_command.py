@@ -21,11 +21,12 @@ from clozeline.tools.runs.inference.generation import Settings
 from tests.shard_sets import toy_set
 
 ROOT = Path(__file__).parents[2]
-TOOLS = sorted(
-    path.stem
-    for path in (ROOT / "tools").glob("*/*.py")
-    if "return run_tool(" in path.read_text(encoding="utf-8")
+SCRIPTS = sorted(
+    path
+    for pattern in ("tools/*/[!_]*.py", "extensions/*/commands/[!_]*.py")
+    for path in ROOT.glob(pattern)
 )
+TOOLS = [path.stem for path in SCRIPTS if "return run_tool(" in path.read_text(encoding="utf-8")]
 
 
 def command_module(name):
@@ -39,9 +40,6 @@ def test_wrong_use_is_one_message(name, capsys):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.endswith("; see --help\n")
-
-
-SCRIPTS = sorted(path for path in (ROOT / "tools").glob("*/[!_]*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

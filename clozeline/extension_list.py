@@ -1,0 +1,139 @@
+"""Extensions: packages that add algorithms, stages, configuration keys and commands.
+
+Ours are the folders of `extensions/`. An installed distribution announces its own by an entry
+point, and has the same form:
+
+    [project.entry-points."clozeline.extensions"]
+    mylab = "mylab"
+
+A package has a folder for each registry that it adds to, named by the address of the registry
+(`filters/`, `ingest/readers/`, `stages/`), and `commands/`. Its `__init__.py` begins with one
+sentence, and may declare `NEEDS`, the extensions that it imports, and `EXTRA`, the extra of
+`pyproject.toml` with what it wants to be installed. All of this is read without importing it.
+
+The variable `CLOZELINE_HIDE` hides extensions: names by commas, or `all`. Processes started from
+here inherit it. An extension that needs a hidden one is hidden, too.
+"""
+
+import ast
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from clozeline import HOME
+from clozeline.errors import ConfigurationError
+
+HIDE: Final = "CLOZELINE_HIDE"
+"""Environment variable with the names of extensions that are not used."""
+_GROUP: Final = "clozeline.extensions"
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A package that adds to Clozeline."""
+
+    name: str
+    package: str
+    """name by which it is imported"""
+    folder: Path
+
+    @property
+    def summary(self) -> str:
+        """What it adds, in one sentence."""
+        return str(self._declared.get("summary", ""))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the extensions that it imports."""
+        return tuple(self._declared.get("NEEDS", ()))
+
+    @property
+    def extra(self) -> str:
+        """Extra of `pyproject.toml` that it wants; "" for none."""
+        return str(self._declared.get("EXTRA", ""))
+
+    @cached_property
+    def _declared(self) -> Mapping[str, Any]:
+        tree = ast.parse((self.folder / "__init__.py").read_text(encoding="utf-8"))
+        summary = (ast.get_docstring(tree) or "").partition("\n")[0]
+        return {"summary": summary, **read_literals(tree.body)}
+
+
+def read_literals(body: Iterable[ast.stmt]) -> dict[str, Any]:
+    """Return the literal values that statements of a module or class assign, by name."""
+    found = {}
+    for node in body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Tuple() as value)
+                | ast.AnnAssign(
+                    target=ast.Name(id=name), value=ast.Constant() | ast.Tuple() as value
+                )
+            ):
+                found[name] = ast.literal_eval(value)
+    return found
+
+
+def list_extensions() -> tuple[Extension, ...]:
+    """Return the extensions that are there and not hidden, sorted by name.
+
+    Raises:
+        ConfigurationError: two have one name, or an unknown one is to be hidden.
+    """
+    return _list_extensions(os.environ.get(HIDE, ""))
+
+
+@cache
+def _list_extensions(hide: str) -> tuple[Extension, ...]:
+    folders = sorted(path.parent for path in (HOME / "extensions").glob("*/__init__.py"))
+    ours = [Extension(each.name, f"clozeline.extensions.{each.name}", each) for each in folders]
+    installed = map(_find_installed, entry_points(group=_GROUP))
+    known = refuse_twins("extension", (*ours, *installed), lambda each: (each.name, each.package))
+
+    hidden = set(filter(None, hide.split(",")))
+    if unknown := sorted(hidden - {*known, "all"}):
+        raise ConfigurationError(
+            f"{HIDE}: no extension '{unknown[0]}'; known: {', '.join(known) or 'none'}, all"
+        )
+    shown = {} if "all" in hidden else {name: known[name] for name in known.keys() - hidden}
+    while lacking := [name for name, each in shown.items() if not shown.keys() >= {*each.needs}]:
+        for name in lacking:
+            del shown[name]
+    return tuple(shown[name] for name in sorted(shown))
+
+
+def _find_installed(entry: EntryPoint) -> Extension:
+    spec = find_spec(entry.value)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError(
+            f"the extension '{entry.name}' of an installed distribution: no package "
+            f"'{entry.value}'; install the distribution again, or remove it"
+        )
+    return Extension(entry.name, entry.value, Path(spec.submodule_search_locations[0]))
+
+
+def refuse_twins(
+    kind: str, found: Iterable[Found], identify: Callable[[Found], tuple[str, object]]
+) -> dict[str, Found]:
+    """Return what was found by its name; `identify` gives the name of each, and its place.
+
+    Raises:
+        ConfigurationError: two have one name.
+    """
+    named: dict[str, Found] = {}
+    for each in found:
+        name, place = identify(each)
+        if name in named:
+            raise ConfigurationError(
+                f"two of the kind {kind} are called '{name}': {identify(named[name])[1]} and "
+                f"{place}; rename one, or hide its extension: {HIDE}=NAME"
+            )
+        named[name] = each
+    return named
