@@ -18,7 +18,7 @@ ROWS = [
     for line in re.findall(r"^\| .*\|$", TABLES, re.M)
 ]
 ROWS = [row for row in ROWS if row[0] != "to add"]
-PATH = re.compile(r"`((?:pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`")
+PATH = re.compile(r"`((?:pipeline|model|train|tools|extensions|tests|configs|docs)/[\w./-]+)`")
 NAMED = ("a model type: import and export of a `config.json`", "the rows of a task head")
 """Their copies need a `model_type` that transformers knows, and a head whose name their columns
 have."""

@@ -36,7 +36,8 @@ def test_links_and_paths_lead_to_files_and_headings(page):
 
     if page.parent.name != "decisions":
         names = re.findall(
-            r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", text
+            r"`((?:clozeline|pipeline|model|train|tools|extensions|tests|configs|docs)/[\w./-]+)`",
+            text,
         )
         assert not [name for name in names if not (ROOT / name).exists()]
 
@@ -48,7 +49,7 @@ def test_pages_that_code_and_configurations_name_exist():
     named = {
         page
         for path in sources
-        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+        for page in re.findall(r"(?:docs|extensions)/[\w/-]+\.md", path.read_text(encoding="utf-8"))
     }
 
     assert named

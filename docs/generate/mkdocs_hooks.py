@@ -23,6 +23,10 @@ _OUTSIDE: Final = {
     "README.md": "start.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    **{
+        path.relative_to(_ROOT).as_posix(): f"extensions/{path.parent.name}.md"
+        for path in _ROOT.glob("extensions/*/README.md")
+    },
 }
 _FILES_BY_PAGE: Final = {page: file for file, page in _OUTSIDE.items()}
 # Pages whose Python blocks import the public names.
