@@ -3,7 +3,6 @@
 The table has the dense model and the paper's claim next to each.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +28,8 @@ from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.command import Positive, UserPath
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
-from clozeline.tools.runs.evaluation.task_run import open_task_run
+from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import exported_form
@@ -397,15 +395,23 @@ def seeds_of(folder: Path) -> list[Path]:
 def score(
     folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None
 ) -> Score:
-    """Return the task's first metric of each run or model folder.
+    """Return the task's first metric by name, of each run or model folder."""
+    scored = [_score_run(folder, split, task, exits) for folder in folders]
+    metric = min(scored[0][0])
+    flops = fmean(share for _, share in scored)
+    return Score(metric, tuple(metrics[metric] for metrics, _ in scored), flops)
 
-    It is computed as by `clozeline evaluate`.
-    """
-    options = EvaluateOptions(split=split, task=task, exit=exits)
-    results = [json.loads(score_task(folder, options)[0]) for folder in folders]
-    metric = next(iter(results[0]["metrics"]))
-    flops = fmean(result["exit"]["flops"] if exits else 1.0 for result in results)
-    return Score(metric, tuple(result["metrics"][metric] for result in results), flops)
+
+def _score_run(
+    folder: Path, split: str, task: Path, exits: ExitOptions | None
+) -> tuple[Mapping[str, float], float]:
+    """Return the metrics of a task, and the share of the FLOPs that its rows used."""
+    opened = replace(open_task_run(folder, split, task), exit=exits)
+    rows = set_rows(opened.shards)
+    predicted = opened.answer.predict(opened.task, rows)
+    scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
+    exiting = opened.exiting
+    return scored.metrics, 1.0 if exiting is None else exiting.usage([exiting.counts])["flops"]
 
 
 def format_score(scored: Score) -> str:

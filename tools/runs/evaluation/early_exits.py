@@ -73,7 +73,7 @@ class ExitingModel:
         scores: Tensor = exits.scores
         return scores
 
-    def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, object]:
+    def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, float]:
         """Return the mean number of layers used, of how many, and the share of the FLOPs.
 
         The counts are summed over all ranks.
