@@ -15,6 +15,8 @@ from tests.built_once import built_once
 from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
 
+pytest_plugins = ("tests.shared_runs",)
+
 refuse_other_files()
 
 # Before `datasets` is loaded, which keeps a cache in the home.

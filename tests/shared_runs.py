@@ -1,26 +1,31 @@
+"""Fixtures of runs and outputs that tests of commands share, in `tools/` and in extensions.
+
+What they need is imported where it is used: most folders of tests do without it.
+"""
+
 import shutil
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.built_once import built_once
-from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.tools.runs.evaluation.task_runs import TASKS, tuned_run
-from tests.train.written_runs import BERT, write_run, write_run_on
 
 
 @pytest.fixture(scope="session")
 def tuned(one_rank, tmp_path_factory):
     """A run of a few steps on a small task, which no test changes."""
+    from tests.tools.runs.evaluation.task_runs import tuned_run
+
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 @pytest.fixture(scope="session")
 def encoder(shard_sets, tmp_path_factory):
     """An untrained masked LM of the sets: its run, and what is opened of it."""
+    from clozeline.train.checkpoint.trained_model import TrainedModel
+    from tests.train.written_runs import write_run
+
     run = tmp_path_factory.mktemp("encoder")
     write_run(run, shard_sets, [3], 1)
     return run, TrainedModel.open(run)
@@ -29,6 +34,9 @@ def encoder(shard_sets, tmp_path_factory):
 @pytest.fixture(scope="session")
 def decoder(shard_sets, tmp_path_factory):
     """The same of a causal LM."""
+    from clozeline.train.checkpoint.trained_model import TrainedModel
+    from tests.train.written_runs import write_run
+
     run = tmp_path_factory.mktemp("decoder")
     write_run(
         run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0}
@@ -39,6 +47,8 @@ def decoder(shard_sets, tmp_path_factory):
 @pytest.fixture(scope="session")
 def bert(shard_sets, tmp_path_factory):
     """An untrained run that transformers has a class for."""
+    from tests.train.written_runs import BERT, write_run
+
     run = tmp_path_factory.mktemp("bert")
     write_run(run, shard_sets, [3], 2, **BERT)
     return run
@@ -50,6 +60,8 @@ def runs(tmp_path_factory):
 
     Each is made once.
     """
+    from tests.tools.runs.evaluation.task_runs import TASKS
+    from tests.train.written_runs import write_run_on
 
     @cache
     def run_of(name):
@@ -80,6 +92,8 @@ def output(shard_sets, tmp_path):
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
     """The output of a whole run, which all workers share and no test changes."""
+    from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+    from tests.pipeline.miniature import write_corpus, write_recipe
 
     def make(folder):
         folder.mkdir()
