@@ -58,7 +58,7 @@ gc.disable()  # importing all tests makes no garbage, and the collector would ta
 def pytest_collection_modifyitems(items):
     """Begin with the folders of long files, the trainer's first: at the end, every worker has short
     ones to share."""
-    long = ("tests/train/", "tests/tools/", "tests/test_", "tests/pipeline/")
+    long = ("tests/train/", "tests/tools/", "tests/extensions/", "tests/test_", "tests/pipeline/")
     items.sort(key=lambda item: [not item.nodeid.startswith(part) for part in long])
 
 

@@ -197,7 +197,7 @@ def check_clozeline(words):
         return
 
     check_options(help_of(words[1]), words[2:])
-    if "--config" in words and not command.module.startswith("clozeline.tools."):
+    if "--config" in words and command.module.endswith(".recipe_command"):
         path, overrides = split_config(words, "pipeline.yaml")
         load_recipe(path, overrides)
 
