@@ -34,7 +34,7 @@ _BUILTIN_COMMANDS: Final = {
 }
 # Heading in the help for each folder of `tools/`, in the order of the help.
 _HEADINGS: Final = {
-    "shards": "look at documents and shard sets, export and repair them",
+    "shards": "look at documents and shard sets, and repair them",
     "runs": "use a trained model",
     "models": "import, export and compress models and tokenizers",
     "experiments": "several trainings",

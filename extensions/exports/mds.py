@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.exports.exported_rows import ExportedRows
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ColumnSpec
-from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
 _MAX_FILE_BYTES: Final = 2**32 - 1
 """Size of the largest MDS file, whose offsets have 32 bits."""

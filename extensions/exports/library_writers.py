@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.exports.exported_rows import ExportedRows
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
 
 def _import_writer(module: str) -> Any:

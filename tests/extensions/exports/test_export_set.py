@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clozeline.extensions.exports import mds
+from clozeline.extensions.exports.commands import export_set
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards import export_set
-from clozeline.tools.shards.exporting import mds
 from tests.shard_sets import list_column, objective, rows, toy_set, write_set
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
 """Python of the environment of benchmarks/peers/readers.txt."""
 LIBRARIES = {
@@ -78,7 +78,9 @@ def run_page(form, folder):
     if not python.exists():
         pytest.skip(f"neither this environment nor {READERS} has {LIBRARIES[form]}")
     blocks = re.findall(
-        r"^```python\n(.*?)^```$", (ROOT / "docs" / "export.md").read_text(), re.M | re.S
+        r"^```python\n(.*?)^```$",
+        (ROOT / "extensions" / "exports" / "README.md").read_text(),
+        re.M | re.S,
     )
     (block,) = (block for block in blocks if f'"export/{form}' in block)
     done = subprocess.run(

@@ -14,18 +14,18 @@ from typing import Annotated, Any, Final, Literal
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import file_hash, publish_json
-from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
-from clozeline.tools.shards.exporting.exported_rows import ExportedRows
-from clozeline.tools.shards.exporting.library_writers import (
+from clozeline.extensions.exports.exported_rows import ExportedRows
+from clozeline.extensions.exports.library_writers import (
     write_datasets,
     write_litdata,
     write_parquet,
     write_webdataset,
 )
-from clozeline.tools.shards.exporting.mds import write_mds
-from clozeline.tools.shards.exporting.megatron import write_megatron
+from clozeline.extensions.exports.mds import write_mds
+from clozeline.extensions.exports.megatron import write_megatron
+from clozeline.files import file_hash, publish_json
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_folder
 
 _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.exports.exported_rows import ExportedRows
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
 _HEADER: Final = struct.Struct("<9sQBQQ")
 _MAGIC: Final = b"MMIDIDX\x00\x00"

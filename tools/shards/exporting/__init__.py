@@ -1,1 +1,0 @@
-"""Writers of shard sets in the formats of other libraries."""
