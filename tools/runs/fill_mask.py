@@ -7,7 +7,7 @@ as well.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from clozeline.terminal import Terminal
 from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data import run_sets
+from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 SHOWN = 14
@@ -45,28 +46,6 @@ class FillOptions(CheckpointChoice, run_sets.MovedSets, RunArgument):
     """mask one word in each of so many held-out rows"""
     top: Positive = 5
     """predictions to show"""
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A predicted piece of text and its probability."""
-
-    text: str
-    probability: float
-
-
-def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
-    """Return the most probable tokens at the masked position of a row with its special tokens."""
-    from clozeline.model.scoring.masked import logits_at_masks
-
-    ((logits,),) = logits_at_masks(
-        trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next
-    )
-    best = logits.softmax(-1).topk(top)
-    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [
-        Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs
-    ]
 
 
 def iterate_masked_words(
@@ -118,7 +97,7 @@ def _show(
 ) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
-    masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
+    masked[position] = tokenizer.vocabulary.id_of("mask", "a guess")
     left = _decode_line(tokenizer, ids[max(1, position - SHOWN) : position])
     right = _decode_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
     console.print(
@@ -139,7 +118,7 @@ def _show(
 
 
 def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: int) -> None:
-    from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
+    from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
 
     decoding = Decoding(mode="unmask", width=width)
     for filling in fill_text(trained, text, decoding, width):
@@ -162,8 +141,6 @@ def _fill(options: FillOptions) -> None:
     # as `generate` takes its text
     texts = [normalize_field("prose", text) for text in options.text]
     trained = TrainedModel.open(options.run, options.step)
-    from clozeline.tools.runs.inference.masked_text import encode_masked_text
-
     if "masked_lm" not in trained.model.heads:
         what = f"it has {', '.join(trained.model.heads)}"
         if any(head.target == "lm" for head in trained.model.heads.values()):

@@ -21,14 +21,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.options import RunArgument
+from clozeline.tools.runs.inference.generated_text import find_end_ids, read_allowed, text_before
 from clozeline.tools.runs.inference.generation import (
     Settings,
     blank_after,
     continuations,
-    find_end_ids,
     prompt_ids,
-    read_allowed,
-    text_before,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -119,7 +117,7 @@ def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOpti
 
 
 def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Settings) -> None:
-    from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
+    from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
 
     for filling in fill_text(trained, text, settings, settings.samples):
         parts = parts_of(trained, filling)

@@ -22,7 +22,7 @@ from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import Natural, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
-from clozeline.tools.runs.inference.generation import read_allowed
+from clozeline.tools.runs.inference.generated_text import read_allowed
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer

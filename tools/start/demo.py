@@ -1,7 +1,7 @@
 """Run the entire pipeline on real pages: `make demo`, or `clozeline demo output=runs/demo`.
 
 The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked
-language model on two processes with ZeRO 2, shows what the model has learned, and exports it:
+language model on two processes with ZeRO 2, exports it, and shows what the model has learned:
 transformers makes the same predictions. Each step is a command, printed before it runs. A second
 demo skips the finished steps.
 """
@@ -49,8 +49,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
         IntegrityError: transformers predicts other words, or with other probabilities.
     """
     from clozeline.tools.models.export.verification import import_transformers
-    from clozeline.tools.runs.fill_mask import guesses
-    from clozeline.tools.runs.inference.masked_text import encode_masked_text
+    from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
     from clozeline.train.checkpoint.trained_model import TrainedModel
 
     fill = import_transformers("a comparison").pipeline("fill-mask", model=str(exported))
@@ -117,7 +116,6 @@ def _demo(options: DemoOptions) -> None:
     ]
 
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
-    run_step("clozeline", "fill-mask", run, "heldout=5", *(f"text={text}" for text in SENTENCES))
     config = exported / "config.json"
     if (
         not config.exists()

@@ -14,7 +14,7 @@ from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
-from clozeline.tools.runs.inference.generation import read_allowed
+from clozeline.tools.runs.inference.generated_text import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
 from clozeline.tools.runs.prompting.template import Template, read_rows
 from clozeline.train.task_heads.classification import ClassificationTaskHead

@@ -13,15 +13,16 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.fill_mask import guesses, iterate_masked_words
+from clozeline.tools.runs.fill_mask import iterate_masked_words
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
+from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
 from clozeline.tools.runs.inference.generation import (
     blank_after,
     find_language_token,
     prompt_ids,
 )
-from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
+from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import compute_row_scores, example_sets
 
@@ -312,8 +313,8 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     assert f"clozeline fill-mask {run} text=" in capsys.readouterr().err
 
 
-def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):
-    trained = encoder[1]
+def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets, capsys):
+    run, trained = encoder
     mask = trained.tokenizer.vocabulary.specials["mask"]
     heldout = example_sets(shard_sets)["masked_lm"][0].parents[1] / "heldout"
     found = list(iterate_masked_words(trained, open_shards(heldout), 4))
@@ -327,3 +328,6 @@ def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):
         assert word.isalpha()
         after = trained.tokenizer.decode_part([int(ids[position + 1])])
         assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
+
+    assert fill_mask([str(run), "heldout=4", f"data.heldout={heldout / 'manifest.json'}"]) == 0
+    assert capsys.readouterr().out.count("hidden: ") == len(found)

@@ -17,7 +17,7 @@ from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
-from clozeline.tools.runs.inference.generation import find_end_ids, text_before
+from clozeline.tools.runs.inference.generated_text import find_end_ids, text_before
 from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.text_form import first_role

@@ -1,14 +1,12 @@
-"""Fill the masks of a text with a run's masked LM."""
+"""Predict the masked tokens of a text with a run's masked LM."""
 
-from collections.abc import Sequence
-from itertools import groupby
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.unmask import Filling, unmask
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 MASK = "<mask>"
@@ -24,11 +22,11 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
     Raises:
         ConfigurationError: the text has no mask, or more tokens than the model reads.
     """
-    parts = _own_masks(trained, text).split(MASK)
+    parts = unify_masks(trained, text).split(MASK)
     if len(parts) == 1:
         raise ConfigurationError(f"expected a text with {MASK}, got {text!r}")
     vocabulary = trained.tokenizer.vocabulary
-    special = {name: vocabulary.id_of(name, "fill_mask") for name in ("cls", "sep", "mask")}
+    special = {name: vocabulary.id_of(name, "a guess") for name in ("cls", "sep", "mask")}
     ids = [special["cls"]]
     positions = []
 
@@ -47,49 +45,29 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
     return np.array(ids), positions
 
 
-def _own_masks(trained: TrainedModel, text: str) -> str:
+def unify_masks(trained: TrainedModel, text: str) -> str:
+    """Return a text with `<mask>` where it has the mask of the tokenizer."""
     tokenizer = trained.tokenizer
-    return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "fill_mask")), MASK)
+    return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "a guess")), MASK)
 
 
-def fill_text(
-    trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1
-) -> list[Filling]:
-    """Return fillings of a text.
+@dataclass(frozen=True)
+class Guess:
+    """A predicted piece of text and its probability."""
 
-    Random samples if the decoding has a temperature, else the best ones.
+    text: str
+    probability: float
 
-    Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens`
-    of them.
-    """
-    text = _own_masks(trained, text)
-    masked = text if MASK in text else " ".join([text, *[MASK] * decoding.max_tokens])
-    ids, _ = encode_masked_text(trained, masked)
-    vocabulary = trained.tokenizer.vocabulary
-    fillings = unmask(
-        trained.model,
-        [ids.tolist()] * (samples if decoding.width is None else 1),
-        vocabulary.id_of("mask", "fill_mask"),
-        decoding,
-        banned=vocabulary.special.nonzero()[0].tolist(),
-        previous=trained.predicts_next,
+
+def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
+    """Return the most probable tokens at the masked position of a row with its special tokens."""
+    from clozeline.model.scoring.masked import logits_at_masks
+
+    ((logits,),) = logits_at_masks(
+        trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next
     )
-
-    return [filling for of_row in fillings for filling in of_row][:samples]
-
-
-def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, bool]]:
-    """Return the parts of a filled text, and whether each was a mask.
-
-    Special tokens around the text are dropped.
-    """
-    filled = set(filling.filled)
-    inside = (
-        (token, position in filled)
-        for position, token in enumerate(filling.ids)
-        if 0 < position < len(filling.ids) - 1
-    )
+    best = logits.softmax(-1).topk(top)
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [
-        (trained.tokenizer.decode_part([token for token, _ in part]), new)
-        for new, part in groupby(inside, key=lambda each: each[1])
+        Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs
     ]

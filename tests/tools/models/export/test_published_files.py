@@ -15,7 +15,7 @@ from transformers import (
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.import_model import main as import_main
-from clozeline.tools.runs.inference.generation import find_end_ids
+from clozeline.tools.runs.inference.generated_text import find_end_ids
 from tests.model.checkpoints.published import saved
 from tests.pipeline.tokenize.published import published_files as files
 
