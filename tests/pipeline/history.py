@@ -17,7 +17,12 @@ import yaml
 
 from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.growing_corpus import GrowingCorpus
-from tests.pipeline.needless_units import Dependencies, find_needless, read_records
+from tests.pipeline.needless_units import (
+    Dependencies,
+    find_complete,
+    find_needless,
+    read_records,
+)
 from tests.pipeline.recipe_changes import RECIPE, change_option
 
 FREE = ("executor", "keep_intermediates", "reuse")
@@ -37,7 +42,7 @@ class History:
         self.recipe = yaml.safe_load(RECIPE)
         self.output = folder / "out"
         self.states = []
-        """What was there before a step: dependencies, and whether `tmp/` was kept."""
+        """What was there before a step: dependencies, and the units all of whose files were."""
         self.copied = None
         """Recipe and state of the copy of the folder."""
         self.killed_after = None
@@ -103,7 +108,7 @@ class History:
             f"made again, although nothing had changed, in {self.steps}: {needless}"
         )
 
-        self.states = [(after, self.recipe.get("keep_intermediates", True))]
+        self.states = [(after, find_complete(self.output, records))]
         if "reuse" in self.recipe:
             self.states.append(self.copied[1])
 

@@ -23,6 +23,15 @@ def read_records(output):
     return found
 
 
+def find_complete(output, records):
+    """Return the units all of whose files are there."""
+    return {
+        unit
+        for unit, record in records.items()
+        if all((output / unit[0] / name).exists() for name in record["outputs"])
+    }
+
+
 class Dependencies:
     """What each unit of a fresh run reads: its recipe, the bytes of its inputs by name, its
     files."""
@@ -153,21 +162,21 @@ def find_needless(states, after, records, since):
     """Return the units that were made after a time, although an earlier state had them with the
     same reads.
 
-    A state is its dependencies, and whether the files of `tmp/` were still there. Without them, a
-    stage makes them again if anything in it changed.
+    A state is its dependencies, and the units all of whose files were there. The others, whose
+    files in `tmp/` were removed, are made again once anything in their stage changes.
     """
     kept = {
         unit: [
-            has_intermediates
-            for before, has_intermediates in states
+            unit in complete
+            for before, complete in states
             if unit in before.made and before.reads(*unit) == after.reads(*unit)
         ]
         for unit in after.made
     }
     changed = {unit[0] for unit in kept if not kept[unit]}
-    needless = []
-    for unit, files in after.made.items():
-        lost = unit[0] in changed and any(name.startswith("tmp/") for name in files)
-        if records[unit]["made"] >= since and (any(kept[unit]) or (kept[unit] and not lost)):
-            needless.append(unit)
-    return needless
+    return [
+        unit
+        for unit, was_complete in kept.items()
+        if records[unit]["made"] >= since
+        and (any(was_complete) or (was_complete and unit[0] not in changed))
+    ]
