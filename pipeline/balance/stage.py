@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
 from clozeline.errors import plural
 from clozeline.pipeline.balance.config import BalanceConfig
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Unit
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.copies import (
@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.documents.copies import (
 )
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.layout import is_heldout, split_amount
+from clozeline.pipeline.shards.layout import is_heldout
 
 TextType: TypeAlias = Literal["texts", "pairs"]
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
@@ -279,17 +279,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         )
 
         return StageRow(plural(counts["documents_in"], "document"), out, notes=notes)
-
-    def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
-        if "documents_in" not in counts:
-            return []
-        training = sum(source["documents"] for source in _list_sources(counts))
-        held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
-        return [
-            *super().consumes(counts),
-            held_out,
-            Consumed(split_amount("train", "documents"), training),
-        ]
 
 
 def _list_sources(counts: BalanceCounts) -> list[LanguageCounts]:

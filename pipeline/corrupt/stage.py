@@ -18,13 +18,12 @@ from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Unit
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     Output,
     add_counts,
-    require_equal,
     require_written,
 )
 from clozeline.pipeline.rows import RowBatch
@@ -37,13 +36,6 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.html_page import escape
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class SampleReadCounts(TypedDict):
-    """Samples of a set and tokens of these samples, counted while they are read."""
-
-    samples: int
-    tokens: int
 
 
 class RowCounts(TypedDict, total=False):
@@ -63,8 +55,6 @@ class ExampleSetCounts(RowCounts, total=False):
 
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
-    read: dict[str, SampleReadCounts]
-    """by label of the sample set; each variant counts the same"""
 
 
 class CorruptCounts(RowCounts, Counts, total=False):
@@ -107,19 +97,9 @@ class CorruptShard(Unit[CorruptCounts]):
 
         # the counts of the shard are complete after it was written
         writer = set_writer(entry, objective, self.split, self.shards * self.variants)
-        info = writer.write_shard(output, self.file_number, shard.blocks())
-        shard.counts["tokens"] = info.tokens
-        read = {self.grouping: shard.read}
-        set_counts: ExampleSetCounts = {
-            **shard.counts,
-            "by_language": shard.by_language,
-            "read": read,
-        }
-
-        counted = shard.counts["examples"], sum(shard.by_language.values())
-        require_written(
-            f"corrupt {writer.path}: shard {self.file_number}", counted, (info.rows, info.tokens)
-        )
+        writer.write_shard(output, self.file_number, shard.blocks())
+        shard.counts["tokens"] = sum(shard.by_language.values())
+        set_counts: ExampleSetCounts = {**shard.counts, "by_language": shard.by_language}
         counts: CorruptCounts = {"objectives": {entry.set_label: {self.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
@@ -181,16 +161,10 @@ class CorruptedShard:
         default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={})
     )
     by_language: dict[str, int] = field(default_factory=dict)
-    read: SampleReadCounts = field(default_factory=lambda: SampleReadCounts(samples=0, tokens=0))
 
     def blocks(self) -> Iterator[RowBatch]:
         """Yield examples block by block, without skipped rows; count them."""
         for samples in self.source.blocks():
-            add_counts(
-                self.read,
-                {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())},
-            )
-
             # corrupt the block, and drop skipped rows
             variants = np.full(len(samples), self.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
@@ -285,12 +259,7 @@ class CorruptManifest(Unit[CorruptCounts]):
             config=to_data(entry),
         )
 
-        written = manifest.totals.samples, manifest.totals.tokens
-        require_written(
-            f"corrupt {manifest.name}: manifest",
-            (set_counts["examples"], set_counts["tokens"]),
-            written,
-        )
+        require_written("corrupt", set_counts["examples"], set_counts["tokens"], manifest)
 
 
 def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
@@ -357,30 +326,6 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
                 view_html, example_views(self.folder / entry.set_label / "train" / "manifest.json")
             )
         yield "Some examples of each objective", "".join(shown)
-
-    def consumes(self, counts: CorruptCounts) -> Sequence[Consumed]:
-        """Return the samples of each set, and their tokens; every variant takes all of them."""
-        variants = {entry.set_label: entry.variants for entry in self.config}
-        return [
-            Consumed(
-                f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1
-            )
-            for label, splits in counts.get("objectives", {}).items()
-            for split, set_counts in splits.items()
-            for source, read in set_counts.get("read", {}).items()
-            for what, amount in cast(Mapping[str, int], read).items()
-        ]
-
-    def check(self, counts: CorruptCounts, *, complete: bool = True) -> None:
-        """Check the equations, and that each set read all samples."""
-        super().check(counts, complete=complete)
-        for label, splits in counts.get("objectives", {}).items():
-            for split, part in splits.items():
-                for read in part.get("read", {}).values():
-                    where = f"corrupt {label}/{split}"
-                    require_equal(
-                        where, "samples read", read["samples"], "samples_in", part["samples_in"]
-                    )
 
 
 def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:

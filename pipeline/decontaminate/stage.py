@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, ClassVar, Final, TypedDict
+from typing import Any, ClassVar, Final, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     list_files,
     read_items,
 )
-from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
     RewriteCounts,
@@ -77,12 +77,6 @@ class DecontaminateCounts(RewriteCounts, total=False):
     entries: dict[str, int]
     """n-grams of the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored"""
     suites: dict[str, SuiteCounts]
-    reported: dict[str, int]  # items by suite, counted where they are searched in matches
-    compared: int  # documents that were looked up
-    contaminated_documents: int  # documents with an n-gram that is not too frequent
-    matches: dict[str, int]
-    """pairs of documents and n-grams: `found`, `counted`, and for the decision `taken`,
-    `ignored`"""
 
 
 @dataclass(frozen=True)
@@ -155,7 +149,7 @@ class FindMatches(Unit[DecontaminateCounts]):
     def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
         matcher = Matcher(_open_stage_index(inputs))
         pairs = list[tuple[int, int]]()
-        compared = 0
+        row = 0
 
         for batch in read_batches(open_documents(inputs, self.part), ("text", "target_text")):
             sides = zip(
@@ -165,12 +159,12 @@ class FindMatches(Unit[DecontaminateCounts]):
             )
             for texts in sides:
                 entries = {entry for text in texts for _, entry in matcher.find(text or "")}
-                pairs += [(compared, entry) for entry in sorted(entries)]
-                compared += 1
+                pairs += [(row, entry) for entry in sorted(entries)]
+                row += 1
 
         with output.file(_matches_file(self.part)) as path, path.open("wb") as file:
             np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
-        return {"compared": compared, "matches": {"found": len(pairs)}}
+        return {}
 
 
 @dataclass
@@ -249,6 +243,7 @@ class _SuiteOverlap:
 class DecideMatches(Unit[DecontaminateCounts]):
     """Ignore too frequent entries, and report the overlap of items and suites."""
 
+    VERSION: ClassVar[int] = 2
     files: tuple[EvaluationFile, ...]
     decisions: Shuffle
     """matches that count, to their parts"""
@@ -259,22 +254,15 @@ class DecideMatches(Unit[DecontaminateCounts]):
         index = _open_stage_index(inputs)
         parts = self.decisions.destinations
         frequency = np.zeros(len(index), np.int64)
-        counted = 0
-
         for name in parts:
-            rows = read_matches(inputs, name)
-            frequency += np.bincount(rows[:, 1], minlength=len(index))
-            counted += len(rows)
+            frequency += np.bincount(read_matches(inputs, name)[:, 1], minlength=len(index))
 
         too_frequent = frequency > self.max_document_frequency
         holders: dict[str, set[tuple[int, int]]] = {}
-        ignored_matches = 0
-
         with self.decisions.write(output, _ONE) as pieces:
             for part, name in enumerate(parts):
                 rows = read_matches(inputs, name)
                 taken = rows[~too_frequent[rows[:, 1]]].tolist()
-                ignored_matches += len(rows) - len(taken)
                 pieces.add([json.dumps(_describe_drops(taken, index)).encode()])
                 for document, entry in taken:
                     holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
@@ -307,13 +295,7 @@ class DecideMatches(Unit[DecontaminateCounts]):
             name: {**suite.counts, "documents": len(suite.documents)}
             for name, suite in suites.items()
         }
-        return {
-            "entries": {"too_frequent": int(too_frequent.sum())},
-            "matches": {"counted": counted, "ignored": ignored_matches},
-            "contaminated_documents": len(set().union(*holders.values())),
-            "suites": counts,
-            "reported": {name: suite.items for name, suite in suites.items()},
-        }
+        return {"entries": {"too_frequent": int(too_frequent.sum())}, "suites": counts}
 
 
 @dataclass(frozen=True)
@@ -327,39 +309,32 @@ class DropContaminated(Unit[DecontaminateCounts]):
 
     def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
         (_, piece), *_ = self.decisions.read(inputs, "decontaminate", self.part)
-        drops = {row: (matches, detail) for row, matches, detail in json.loads(piece)}
+        drops = dict(json.loads(piece))
 
         def decide(row: int, document: Document) -> Document | Rejection:
             if row not in drops:
                 return document
-            _, detail = drops[row]
             return Rejection.from_document(
                 document,
                 stage="decontaminate",
                 reason="contaminated",
-                detail=detail,
+                detail=drops[row],
                 seed=self.seed,
             )
 
-        rewritten = rewrite_part(output, self.part, open_documents(inputs, self.part), decide)
-        taken = sum(matches for matches, _ in drops.values())
-        counts: DecontaminateCounts = {"matches": {"taken": taken}}
-        add_counts(counts, rewritten)
-        return counts
+        documents = open_documents(inputs, self.part)
+        return cast(DecontaminateCounts, rewrite_part(output, self.part, documents, decide))
 
 
-def _describe_drops(
-    matches: Sequence[Sequence[int]], index: NgramIndex
-) -> list[tuple[int, int, str]]:
-    """Return row, number of matches and detail of each document that is dropped.
+def _describe_drops(matches: Sequence[Sequence[int]], index: NgramIndex) -> list[tuple[int, str]]:
+    """Return row and detail of each document that is dropped.
 
     The detail names the first entry, in the order of the items. `matches` are sorted.
     """
     drops = []
     for row, group in groupby(matches, lambda match: match[0]):
-        entries = [entry for _, entry in group]
-        detail = f"{index.items[entries[0]]}: {index.runs[entries[0]]}"
-        drops.append((row, len(entries), detail))
+        _, entry = next(group)
+        drops.append((row, f"{index.items[entry]}: {index.runs[entry]}"))
     return drops
 
 
@@ -389,17 +364,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     cpu_seconds_per_mb: ClassVar[float] = 0.23
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
-    equations: ClassVar[tuple[Equation, ...]] = (
-        *REWRITE_EQUATIONS,
-        # all documents are looked up, and each document with a match is dropped
-        Equation(["documents_in"], ["compared"], of_stage=True),
-        Equation([("matches", "found")], [("matches", "counted")], of_stage=True),
-        Equation(
-            [("matches", "found")], [("matches", "taken"), ("matches", "ignored")], of_stage=True
-        ),
-        Equation(["contaminated_documents"], ["rejected"], of_stage=True),
-        Equation([("suites", EACH, "items")], ["reported"], of_stage=True),
-    )
+    equations: ClassVar[tuple[Equation, ...]] = REWRITE_EQUATIONS
 
     def validate(self) -> Iterator[str]:
         """Yield the faults of evaluation files that their first items show."""

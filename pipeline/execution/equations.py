@@ -41,10 +41,6 @@ class Equation:
     within: tuple[str, ...] = ()
     """names above the counts; the equation holds for each entry that `EACH` matches: `("sets",
     EACH, EACH)`"""
-    of_stage: bool = False
-    """true if different passes count the two sums: the equation holds for stages, not units"""
-    counted: CountPath = ()
-    """the equation holds only if this count exists, for example of a pass that a recipe may omit"""
 
     def check(self, where: str, counts: Tree) -> None:
         """Raise IntegrityError where the sums differ; `where` is the name of the stage.
@@ -52,16 +48,13 @@ class Equation:
         A missing count is 0.
         """
         for labels, inner in _entries(counts, self.within):
-            if not self.counted or next(_values(inner, _steps(self.counted)), None) is not None:
-                left = add_up(inner, self.left)
-                right = add_up(inner, self.right)
-                require_equal(
-                    f"{where} {'/'.join(labels)}".rstrip(),
-                    _name(self.left),
-                    left,
-                    _name(self.right),
-                    right,
-                )
+            require_equal(
+                f"{where} {'/'.join(labels)}".rstrip(),
+                _name(self.left),
+                add_up(inner, self.left),
+                _name(self.right),
+                add_up(inner, self.right),
+            )
 
     def iter_dropped(self, counts: Tree) -> Iterator[Mapping[str, int]]:
         """Yield the counts by reason that stand on the right side."""

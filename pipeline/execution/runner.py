@@ -1,7 +1,7 @@
 """Run the stages of a recipe in order; preview which units a run keeps, and which it makes."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -79,7 +79,7 @@ def run_recipe(
             plan = load_plan(recipe, verify=verify)
 
         input_bytes = plan.bytes
-        provided = dict[str, tuple[str, int]]()
+        last: StageRun[Any] | None = None  # the stage before, which gives documents
         losses = list[str]()
         with without_collections():
             previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
@@ -101,7 +101,8 @@ def run_recipe(
             if only in (None, name) or (missing and stage.build_on_demand):
                 with _explain_losses(losses):
                     summaries.append(run.execute(progress, input_bytes))
-                _check_handover(provided, stage, summaries[-1].counts)
+                if last is not None:
+                    check_handover(last, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
                     raise stage.empty_output_error(summaries[-1].counts)
                 if loss := stage.explain_loss(summaries[-1].row):
@@ -112,9 +113,9 @@ def run_recipe(
                     f"{name}` with the same configuration first"
                 )
 
-            if amounts := stage.provides(run.counts):
+            if "documents_out" in run.counts:
                 input_bytes = run.bytes()
-                provided |= {noun: (name, amount) for noun, amount in amounts.items()}
+                last = run
 
 
 @dataclass(frozen=True)
@@ -230,22 +231,17 @@ def describe_plan(plan: Plan) -> str:
     )
 
 
-def _check_handover(
-    provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts
-) -> None:
-    """Check that a stage read exactly the amounts that the nearest earlier stage provided."""
-    for consumed in stage.consumes(counts):
-        if consumed.name in provided:
-            provider, amount = provided[consumed.name]
-            times = f", {consumed.times} times" * (consumed.times > 1)
-            with explain_rerun(stage.folder):
-                require_equal(
-                    "run",
-                    f"{consumed.name} out of {provider}{times}",
-                    amount * consumed.times,
-                    f"{consumed.name} into {stage.name}",
-                    consumed.amount,
-                )
+def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) -> None:
+    """Check that a stage read exactly the documents that the last one to give some wrote."""
+    for read in stage.count_read_documents(counts):
+        with explain_rerun(stage.folder):
+            require_equal(
+                "run",
+                f"documents out of {last.stage.name}",
+                last.counts["documents_out"],
+                f"documents into {stage.name}",
+                read,
+            )
 
 
 @contextmanager

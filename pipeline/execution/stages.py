@@ -44,8 +44,6 @@ from clozeline.pipeline.recipe import Recipe, explain_missing_stage, load_stage_
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import cannot_write, explain
 
-DOCUMENTS: Final = "documents"
-"""Name of the amount that most stages read and write."""
 _MOST_NAMED_REASONS: Final = 6
 
 StageConfig = TypeVar("StageConfig")
@@ -100,15 +98,6 @@ class StageSummary:
     seconds: float
     units: int
     skipped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Consumed:
-    """An amount, such as tokens, that a stage read from the output of an earlier stage."""
-
-    name: str  # name of the amount in the earlier stage
-    amount: int  # counted while reading
-    times: int = 1  # how often the stage reads everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,26 +230,14 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
             (of_records if noun else others).extend(named)
         return ", ".join((of_records or others)[:_MOST_NAMED_REASONS]) or "the input is empty"
 
-    def provides(self, counts: StageCounts) -> Mapping[str, int]:
-        """Return the amounts that later stages read, by name.
+    def count_read_documents(self, counts: StageCounts) -> Sequence[int]:
+        """Return the number of documents that were read, each time that the stage reads all."""
+        return [counts["documents_in"]] if "documents_in" in counts else []
 
-        Override it if later stages read more than documents. A run compares these amounts with what
-        later stages count in `consumes`. A name that only one of the two has is ignored.
-        """
-        return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
-
-    def consumes(self, counts: StageCounts) -> Sequence[Consumed]:
-        """Return the amounts that the stage read of earlier stages, counted while reading."""
-        return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
-
-    def check(self, counts: StageCounts, *, complete: bool = True) -> None:
-        """Raise IntegrityError if an equation does not hold.
-
-        `complete` says that these are the sums over all units, not the counts of one.
-        """
+    def check(self, counts: StageCounts) -> None:
+        """Raise IntegrityError if an equation does not hold, for a unit or for their sums."""
         for equation in self.equations:
-            if complete or not equation.of_stage:
-                equation.check(self.name, counts)
+            equation.check(self.name, counts)
 
 
 def _stage_class(name: str) -> type[Stage[Any, Any]]:
@@ -399,7 +376,7 @@ class UnitRunner:
         try:
             counts = self.work.units[self.work.names[unit]].run(inputs, output)
             inputs.check_unchanged()
-            self.stage.check(counts, complete=False)
+            self.stage.check(counts)
         except Exception as error:
             code, message = explain(error)
             if isinstance(error, OSError) and not error.filename:

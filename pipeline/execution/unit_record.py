@@ -15,12 +15,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from clozeline.checksummed_json import read_canonical, write_canonical
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import file_hash, publish
 from clozeline.recorded_file import RecordedFile
+
+if TYPE_CHECKING:
+    from clozeline.pipeline.shards import Manifest
 
 
 class Counts(TypedDict, total=False):
@@ -356,7 +359,8 @@ def require_equal(stage: str, left: str, left_value: int, right: str, right_valu
         )
 
 
-def require_written(where: str, counted: tuple[int, int], written: tuple[int, int]) -> None:
-    """Raise IntegrityError unless files hold as many rows and tokens as were counted before."""
-    for what, expected, actual in zip(("rows", "tokens"), counted, written, strict=True):
-        require_equal(where, f"{what} counted", expected, f"{what} written", actual)
+def require_written(stage: str, rows: int, tokens: int, manifest: Manifest) -> None:
+    """Raise IntegrityError unless a set has as many rows and tokens as were counted before."""
+    where = f"{stage} {manifest.name}: manifest"
+    require_equal(where, "rows counted", rows, "rows written", manifest.totals.samples)
+    require_equal(where, "tokens counted", tokens, "tokens written", manifest.totals.tokens)

@@ -12,19 +12,12 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import (
-    Consumed,
-    Pass,
-    Stage,
-    Unit,
-    tokenizer_stage,
-)
+from clozeline.pipeline.execution.stages import Pass, Stage, Unit, tokenizer_stage
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     Output,
     add_counts,
-    require_equal,
     require_written,
 )
 from clozeline.pipeline.group.config import GroupConfig
@@ -34,11 +27,17 @@ from clozeline.pipeline.group.documents import (
     token_shards,
     train_documents,
 )
-from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouping,
+    GroupingSpec,
+    MinimumRow,
+    build_grouping,
+)
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.layout import Splits, split_amount
+from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
@@ -51,6 +50,7 @@ class _RowCounts(TypedDict, total=False):
     """Tokens that were grouped, and the rows made of them; a grouping may add further counts."""
 
     tokens_in: int
+    """tokens of the documents, or of their copies"""
     tokens_in_samples: int
     tokens_dropped: dict[str, int]
     """tokens that are in no row, by reason"""
@@ -59,33 +59,16 @@ class _RowCounts(TypedDict, total=False):
     target_tokens: int
     """tokens in samples from the other sides of pairs"""
     samples: int
-    tokens: int
-    """the same as `tokens_in_samples`"""
-
-
-class TokenReadCounts(TypedDict):
-    """Documents and tokens of one split, counted while documents are read, before grouping."""
-
-    documents: int
-    tokens: int
-    target_tokens: int
-
-
-class CopyCounts(TokenReadCounts):
-    """Copies of the training documents; only if the recipe has the stage `balance`."""
-
-    left_out: int
-    """documents without a copy"""
 
 
 class SampleSetCounts(_RowCounts, total=False):
     """Counts of one split of a sample set."""
 
+    documents_in: int
+    left_out: int
+    """documents without a copy; only if the recipe has the stage `balance`"""
     by_language: dict[str, int]
     """tokens and separators by the language of the row's first document"""
-    read: TokenReadCounts
-    """documents and their tokens, before they are copied"""
-    copies: CopyCounts
 
 
 class GroupCounts(_RowCounts, Counts, total=False):
@@ -136,6 +119,7 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
 class GroupShard(Unit[GroupCounts]):
     """Group the token documents of one shard into one shard of a sample set."""
 
+    VERSION: ClassVar[int] = 2
     sample_set: SampleSet
     split: str
     shard: int
@@ -166,41 +150,32 @@ class GroupShard(Unit[GroupCounts]):
             documents = heldout_documents(tokens, self.shard, self.shards, self.fraction, self.seed)
 
         vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
-        set_counts: SampleSetCounts = {"read": _read_counts(documents)}
+        grouping = build_grouping(sample_set.spec, vocabulary)
+        of_documents = {"documents_in": len(documents)}
+        tokens_in = _count_tokens(documents, grouping)
 
         if self.split == "train" and self.is_balanced:
             factors = CopyFactors.read(open_factors(inputs), self.seed)
             copies = factors.count_copies(documents, tokens.languages, tokens.source_groups)
-            set_counts["copies"] = {
-                **_read_counts(documents, copies),
-                "left_out": int((copies == 0).sum()),
-            }
+            of_documents["left_out"] = int((copies == 0).sum())
+            tokens_in = _count_tokens(documents, grouping, copies)
             documents = copy_documents(documents, copies, self.seed)
 
         # the shard of the sample set
-        grouping = build_grouping(sample_set.spec, vocabulary)
         context = Context(sample_set.label, self.seed, tokens.source_groups)
         grouped = grouping.group(documents, sample_set.minimum, context)
         writer = self.writer(vocabulary, tokens.columns)
         rows = grouped.rows
         lengths = grouped.rows.columns["ids"].lengths
-        info = writer.write_shard(output, self.shard, _iter_shuffled(rows, writer.block_rows))
+        writer.write_shard(output, self.shard, _iter_shuffled(rows, writer.block_rows))
 
         # count its samples and tokens
-        row_counts = {
-            **grouped.counts,
-            "samples": len(rows),
-            "tokens": grouped.counts["tokens_in_samples"],
-        }
-
+        row_counts = {**grouped.counts, "tokens_in": tokens_in, "samples": len(rows)}
         in_language = np.bincount(rows.fixed["language"], lengths)
         by_language = {
             tokens.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
         }
-        counted = len(rows), sum(by_language.values())
-        where = f"group {writer.path}: shard {self.shard}"
-        require_written(where, counted, (info.rows, info.tokens))
-        of_set = {**set_counts, **row_counts, "by_language": by_language}
+        of_set = {**of_documents, **row_counts, "by_language": by_language}
         counts = {**row_counts, "sets": {sample_set.label: {self.split: of_set}}}
         return cast(GroupCounts, counts)
 
@@ -226,14 +201,13 @@ def open_factors(inputs: UnitInputs) -> RecordedFile:
     return inputs.file("balance", "main", "000000", FACTORS_FILE)
 
 
-def _read_counts(documents: RowBatch, copies: Int64 | int = 1) -> TokenReadCounts:
-    """Count `copies[i]` copies of document i, and the tokens of both sides of pairs."""
-    columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
-    tokens, targets = (
-        0 if column is None else int((copies * column.lengths).sum()) for column in columns
-    )
-    number = int(np.broadcast_to(copies, len(documents)).sum())
-    return {"documents": number, "tokens": tokens, "target_tokens": targets}
+def _count_tokens(documents: RowBatch, grouping: Grouping, copies: Int64 | int = 1) -> int:
+    """Count the tokens of `copies[i]` copies of document i, of both sides if rows are pairs."""
+    sides = ["token_ids"]
+    if any(each.name == "target_ids" for each in grouping.columns):
+        sides.append("target_ids")
+    columns = [documents.columns[side] for side in sides if side in documents.columns]
+    return sum(int((copies * column.lengths).sum()) for column in columns)
 
 
 def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
@@ -261,11 +235,11 @@ class GroupManifest(Unit[GroupCounts]):
         sample_set = first.sample_set
         counts = inputs.sum_counts("group", "main", f"{self.name}.")
         set_counts = counts["sets"][sample_set.label][split]
-        documents = set_counts["read"]["documents"]
+        documents = set_counts["documents_in"]
 
         if split == "heldout" and not set_counts["samples"] and not documents:
             train = inputs.sum_counts("group", "main", f"{sample_set.label}.train.")
-            total = train["sets"][sample_set.label]["train"]["read"]["documents"]
+            total = train["sets"][sample_set.label]["train"]["documents_in"]
             raise ConfigurationError(
                 f"group: heldout.fraction {first.fraction} selected none of the {total} documents; "
                 "raise it, add input, "
@@ -319,9 +293,8 @@ class GroupManifest(Unit[GroupCounts]):
             },
         )
 
-        counted = set_counts["samples"], sum(set_counts["by_language"].values())
-        written = manifest.totals.samples, manifest.totals.tokens
-        require_written(f"group {manifest.name}: manifest", counted, written)
+        tokens_written = sum(set_counts["by_language"].values())
+        require_written("group", set_counts["samples"], tokens_written, manifest)
 
 
 _SET_COUNTS: Final = ("sets", EACH, EACH)
@@ -407,9 +380,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def row(self, counts: GroupCounts) -> StageRow:
         """Show the documents, and for each set its input tokens, its samples and their tokens."""
         # each set reads the same documents
+        total = self.count_read_documents(counts)[0]
         some = next(iter(counts["sets"].values()))
-        total = sum(part["read"]["documents"] for part in some.values())
-        left_out = sum(part["copies"]["left_out"] for part in some.values() if "copies" in part)
+        left_out = sum(part.get("left_out", 0) for part in some.values())
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         return StageRow(
             plural(total, "document"),
@@ -422,54 +395,17 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def ruling_key(self, reason: str) -> str:
         return "balance"
 
-    def consumes(self, counts: GroupCounts) -> Sequence[Consumed]:
+    def count_read_documents(self, counts: GroupCounts) -> Sequence[int]:
+        """Return the documents that each set has read, in all its splits."""
         return [
-            Consumed(split_amount(split, what), amount)
-            for splits in counts.get("sets", {}).values()
-            for split, part in splits.items()
-            for what, amount in cast(Mapping[str, int], part["read"]).items()
+            sum(split["documents_in"] for split in splits.values())
+            for splits in counts["sets"].values()
         ]
-
-    def provides(self, counts: GroupCounts) -> Mapping[str, int]:
-        return {
-            f"{what} of {label}/{split}": amount
-            for label, splits in counts.get("sets", {}).items()
-            for split, part in splits.items()
-            for what, amount in (
-                ("samples", part["samples"]),
-                ("tokens", sum(part["by_language"].values())),
-            )
-        }
-
-    def check(self, counts: GroupCounts, *, complete: bool = True) -> None:
-        """Check the equations, and that each set takes all tokens of the documents or copies."""
-        super().check(counts, complete=complete)
-        sets = [
-            (label, *item)
-            for label, splits in counts.get("sets", {}).items()
-            for item in splits.items()
-        ]
-        for label, split, set_counts in sets:
-            where = f"group {label}/{split}"
-            tokens_in = set_counts["tokens_in"]
-            # only sets of pairs read both sides
-            pairs = "target_tokens" in set_counts
-
-            copied = "copies" in set_counts
-            documents = set_counts["copies"] if copied else set_counts["read"]
-            total = documents["tokens"] + pairs * documents["target_tokens"]
-            require_equal(
-                where,
-                "tokens_in",
-                tokens_in,
-                f"tokens of the {'copies' if copied else 'documents'}",
-                total,
-            )
 
 
 def _set_row(splits: Mapping[str, SampleSetCounts]) -> StageRow:
     total: SampleSetCounts = {}
     for set_counts in splits.values():
         add_counts(total, set_counts)
-    out = f"{plural(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
+    out = f"{plural(total['samples'], 'sample')}\n{total['tokens_in_samples']:,} tokens"
     return StageRow.of(total, [_TOKEN_EQUATION], plural(total["tokens_in"], "token"), out)

@@ -64,11 +64,6 @@ def block_rows_of(
     return auto_block_rows(fixed + ids * length * id_bytes)
 
 
-def split_amount(split: str, what: str) -> str:
-    """Return the name of a split's amount in the accounting between stages: `heldout tokens`."""
-    return f"{split} {what.replace('_', ' ')}"
-
-
 @dataclass(frozen=True)
 class Splits:
     """Numbers of training and held-out shards.

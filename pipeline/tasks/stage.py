@@ -161,12 +161,7 @@ class TaskSet(Unit[TaskCounts]):
             if details:
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
             writer = row_type.writer(metadata, source.split, form, builder.tokenizer.vocabulary)
-            info = writer.write_shard(output, 0, rows)
-            require_written(
-                f"tasks {source.split}",
-                (counts["examples"], counts["tokens"]),
-                (info.rows, info.tokens),
-            )
+            writer.write_shard(output, 0, rows)
         elif counts["refused"].keys() == {"no_label"}:
             _LOG.warning(
                 "tasks: %s has no labels (%s), so no set is written", source.path, file.layout
@@ -300,10 +295,7 @@ class TaskManifests(Unit[TaskCounts]):
             },
         )
 
-        written = manifest.totals.samples, manifest.totals.tokens
-        require_written(
-            f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written
-        )
+        require_written("tasks", counts["examples"], counts["tokens"], manifest)
 
 
 def _names_of(paths: Iterable[Path]) -> tuple[str, ...]:

@@ -152,30 +152,24 @@ def _check_tokens(folder, report, before):
         )
 
     if "sentences" in counts:
-        blocks = [*_blocks(open_shards(folder / "manifest.json"))]
+        blocks = _blocks(open_shards(folder / "manifest.json"))
         found = sum(len(block.columns["sentence_starts"].values) for block in blocks)
         yield "sentences", counts["sentences"]["found"] - counts["sentences"]["merged"], found
-        recipe = load_recipe(folder / "config.yaml")
-        share = recipe.heldout.fraction
-        seed = recipe.seed
-        rows = [row for block in blocks for row in block]
-        held = [row for row in rows if is_heldout(row.fixed["document_uid"].tobytes(), share, seed)]
-        computed = {
-            "documents": len(held),
-            "tokens": sum(len(row["token_ids"]) for row in held),
-        }
-        if "target_tokens" in counts["held_out"]:
-            computed["target_tokens"] = sum(len(row["target_ids"]) for row in held)
-        yield "held_out", {name: counts["held_out"][name] for name in computed}, computed
         if "target_tokens" not in counts:  # characters of target sides are not counted
             yield "characters", counts["characters"], before["characters_out"]
 
-    if "held_out" in before and "sets" in counts:
-        heldout = before["held_out"].get("documents", 0)
-        documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
+    if "sets" in counts:
+        recipe = load_recipe(folder / "config.yaml")
+        blocks = _blocks(open_shards(folder.parent / "encode"))
+        uids = [uid.tobytes() for block in blocks for uid in block.fixed["document_uid"]]
+        held = sum(is_heldout(uid, recipe.heldout.fraction, recipe.seed) for uid in uids)
         for sample_set in counts["sets"].values():
-            read = {split: part["read"]["documents"] for split, part in sample_set.items()}
-            yield "documents", _nonzero(read), _nonzero(documents)
+            read = {split: part["documents_in"] for split, part in sample_set.items()}
+            yield (
+                "documents",
+                _nonzero(read),
+                _nonzero({"heldout": held, "train": len(uids) - held}),
+            )
 
 
 def _check_sets(folder, report, before):
@@ -191,8 +185,7 @@ def _check_sets(folder, report, before):
         for part in parts[-1:] if "splits" in counts else parts:
             of_set = of_set[part]
         rows = next(key for key in ("examples", "samples", "documents_out") if key in of_set)
-        others = of_set.get("target_tokens", 0) if rows == "samples" else 0
-        tokens = of_set["tokens"] + of_set.get("separators", 0) - others
+        tokens = sum(of_set["by_language"].values()) if rows == "samples" else of_set["tokens"]
         yield str(manifest), (of_set[rows], tokens), (findings.rows, findings.tokens)
 
         for key, amounts in (

@@ -52,9 +52,6 @@ PLACES = {
     "a rejection that dedup writes": Place(
         "dedup", "execution.rewritten_documents:write_rejects", 1
     ),
-    "an evaluation item": Place("decontaminate", "decontaminate.stage:read_items"),
-    "documents that are looked up": Place("decontaminate", "decontaminate.stage:read_batches"),
-    "a match that is found": Place("decontaminate", "decontaminate.stage:read_matches"),
     "documents of the tokenizer's sample": Place(
         "train_tokenizer", "tokenize.train.stage:choose_sample", 0
     ),
@@ -76,7 +73,6 @@ PLACES = {
     "a copy of a document": Place("group", "group.stage:copy_documents"),
     "a document that is grouped": Place("group", "group.groupings.packed:PackedGrouping.group", 1),
     "a sample row": Place("group", "group.stage:_iter_shuffled", 0),
-    "a sample": Place("corrupt", "shards.reader:ShardSet.read_block"),
     "an example": Place("corrupt", "corrupt.objectives._objective:Objective.corrupt", part=0),
     "a block of examples": Place("corrupt", "corrupt.stage:CorruptedShard.blocks"),
     "an example shard in the manifest": Place("corrupt", "shards.writer:write_manifest", "shards"),

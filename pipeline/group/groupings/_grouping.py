@@ -298,10 +298,9 @@ class Grouping(ABC):
     def count_tokens(
         documents: RowBatch, in_samples: int, dropped: Mapping[str, int], separators: int = 0
     ) -> dict[str, Any]:
-        """Count tokens in and out; documents without tokens are counted as `empty`."""
+        """Count the tokens in rows and outside; documents without tokens count as `empty`."""
         lengths = documents.columns["token_ids"].lengths
         return {
-            "tokens_in": int(lengths.sum()),
             "tokens_in_samples": in_samples,
             "tokens_dropped": dropped,
             "separators": separators,

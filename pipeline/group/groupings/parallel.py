@@ -138,7 +138,6 @@ class ParallelGrouping(Grouping):
         }
 
         counts: dict[str, object] = {
-            "tokens_in": int(both.sum()),
             "tokens_in_samples": int((first + second)[kept].sum()),
             "target_tokens": int(second[kept].sum()),
             "tokens_dropped": {reason: tokens for reason, tokens in dropped.items() if tokens},

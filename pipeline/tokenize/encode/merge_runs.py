@@ -42,7 +42,7 @@ from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import RecordedFile
 
-MERGE_VERSION: Final = 2
+MERGE_VERSION: Final = 3
 """Raised when the same documents give other shards or counts."""
 _LOG: Final = logging.getLogger(__name__)
 _MOST_LANGUAGES: Final = 255
@@ -121,6 +121,10 @@ def _merged_file(inputs: UnitInputs, shard: int, name: str) -> RecordedFile:
     return inputs.file("encode", "merge", f"{shard:06d}", name)
 
 
+def _counts_file(shard: int) -> str:
+    return f"tmp/counts/{shard:06d}.npy"
+
+
 def _texts_file(shard: int) -> str:
     return f"tmp/texts/{shard:06d}.u64"
 
@@ -142,7 +146,7 @@ class MergeRuns(Unit[EncodeCounts]):
     extra: Sequence[str] = ()
 
     def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
-        """Write the shard sorted by (order, uid), its documents, and counts for the manifest."""
+        """Write the shard sorted by (order, uid), its documents, and what the manifest sums up."""
         vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
         codes = _read_codes(inputs)
         unit = self.shard
@@ -165,9 +169,7 @@ class MergeRuns(Unit[EncodeCounts]):
 
         # the shard, and a table of its documents
         rows = _rows(table, codes)
-        info = _set_writer(vocabulary, codes, self.shards).write_shard(output, unit, rows)
-        counted = len(rows), len(rows.columns["token_ids"].values)
-        require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
+        _set_writer(vocabulary, codes, self.shards).write_shard(output, unit, rows)
         name = f"documents-{unit:05d}-of-{self.shards:05d}.arrow"
         with output.file(name) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
@@ -179,10 +181,10 @@ class MergeRuns(Unit[EncodeCounts]):
             f"encode: {name}", "documents of the shard", len(rows), "rows written", written
         )
 
-        # the counts of the shard, and the totals of declared columns
-        counts = self._count(unit, rows, vocabulary.size, output)
+        # the counts of its ids, and the totals of declared columns
+        self._count_ids(rows, vocabulary.size, output)
         if not self.extra:
-            return counts
+            return {}
         pairs = zip(documents.column("extra").to_pylist(), lengths.to_pylist(), strict=True)
         totals = count_extra(pairs, self.extra)
 
@@ -191,9 +193,9 @@ class MergeRuns(Unit[EncodeCounts]):
                 json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8"
             )
 
-        return {**counts, "with_extra": {key: total["documents"] for key, total in totals.items()}}
+        return {"with_extra": {key: total["documents"] for key, total in totals.items()}}
 
-    def _count(self, unit: int, rows: RowBatch, size: int, output: Output) -> EncodeCounts:
+    def _count_ids(self, rows: RowBatch, size: int, output: Output) -> None:
         """Count the token ids of training documents, for the manifest."""
         tokens = rows.columns["token_ids"]
         targets = rows.columns.get(
@@ -208,28 +210,17 @@ class MergeRuns(Unit[EncodeCounts]):
         # a hash of the tokens of each document [N], whose lowest bit says that it is held out
         sides = (tokens[row].tobytes() + targets[row].tobytes() for row in range(len(rows)))
         hashes = np.array([xxh3_64_intdigest(ids) >> 1 << 1 for ids in sides], np.uint64)
-        with output.file(_texts_file(unit)) as path:
+        with output.file(_texts_file(self.shard)) as path:
             (hashes | held_out).tofile(path)
 
         training = tokens.values[~np.repeat(held_out, tokens.lengths)]
         training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
 
-        with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
+        with output.file(_counts_file(self.shard)) as path, path.open("wb") as sink:
             token_counts = np.bincount(training, minlength=size) + np.bincount(
                 training_targets, minlength=size
             )
             np.save(sink, token_counts.astype(np.uint64))
-
-        merged = {"documents": len(rows), "tokens": len(tokens.values)}
-        heldout_counts = {
-            "documents": int(held_out.sum()),
-            "tokens": len(tokens.values) - len(training),
-        }
-        if len(targets.values):
-            merged["target_tokens"] = len(targets.values)
-            heldout_counts["target_tokens"] = len(targets.values) - len(training_targets)
-
-        return {"merged": merged, "held_out": heldout_counts}
 
 
 def _set_writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
@@ -305,7 +296,7 @@ class TokenManifest(Unit[EncodeCounts]):
         # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            by_id = _merged_file(inputs, shard, f"tmp/counts/{shard:06d}.npy")
+            by_id = _merged_file(inputs, shard, _counts_file(shard))
             totals += np.load(io.BytesIO(by_id.buffer()))
 
         with output.file(TOKEN_COUNTS_FILE) as path:
@@ -315,15 +306,6 @@ class TokenManifest(Unit[EncodeCounts]):
             )
 
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
-
-        # the same tokens must be counted by documents and by ids
-        counts = inputs.sum_counts("encode", "merge")
-        merged = counts["merged"]
-        held_out = counts["held_out"]
-        training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
-        require_equal(
-            "encode", "training tokens", training, "tokens counted by id", int(totals.sum())
-        )
 
         parents = [
             {
@@ -340,7 +322,7 @@ class TokenManifest(Unit[EncodeCounts]):
         def read(shard: int, name: str) -> str:
             return _merged_file(inputs, shard, name).text()
 
-        documents = inputs.sum_counts("encode", "tokenize")
+        counts = inputs.sum_counts("encode", "tokenize")
         manifest = _set_writer(vocabulary, codes, self.shards).write_manifest(
             output,
             read,
@@ -348,25 +330,25 @@ class TokenManifest(Unit[EncodeCounts]):
             kind="tokens",
             seed=self.seed,
             tokenizer=tokenizer_metadata(tokenizer, vocabulary),
-            totals={name: documents[name] for name in ("tokens_by_language", "tokens_by_source")},
+            totals={name: counts[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],
             parents=parents,
             config={**self.config, **self._extra_totals(inputs)},
         )
 
-        written = manifest.totals.samples, manifest.totals.tokens
-        require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
-        copies = self._count_copies(inputs)
-        return {"held_out": {"copies": copies}} if copies else {}
+        require_written("encode", counts["documents_out"], counts["tokens"], manifest)
+        return self._count_copies(inputs)
 
-    def _count_copies(self, inputs: UnitInputs) -> int:
-        """Return the number of held-out documents with the tokens of a training document."""
+    def _count_copies(self, inputs: UnitInputs) -> EncodeCounts:
+        """Count the held-out documents with the tokens of a training document, if there are any."""
         files = (_merged_file(inputs, n, _texts_file(n)) for n in range(self.shards))
         shards = [np.frombuffer(file.buffer(), np.uint64) for file in files]
         held_out = np.concatenate([hashes[hashes % 2 == 1] for hashes in shards]) - 1
         copied = reduce(np.logical_or, (np.isin(held_out, hashes) for hashes in shards))
-        return int(copied.sum())
+        if not copied.any():
+            return {}
+        return {"held_out": {"documents": len(held_out), "copies": int(copied.sum())}}
 
     def _extra_totals(self, inputs: UnitInputs) -> dict[str, Any]:
         """Return the totals of declared columns, under their key of the manifest."""

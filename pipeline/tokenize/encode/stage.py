@@ -17,7 +17,6 @@ from clozeline.pipeline.execution.stages import Pass, Stage, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
-from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.text.language_codes import LanguageTable, base_language
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
@@ -86,10 +85,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         # the text of all tokens is compared with the original
         Equation(["tokens", "target_tokens"], [("unknown_text", EACH, "tokens")]),
         Equation([("unknown_text", EACH, "unknown_characters")], ["unknown_reasons"]),
-        # shards hold all tokens and documents
-        Equation(["tokens"], [("merged", "tokens")], of_stage=True),
-        Equation(["target_tokens"], [("merged", "target_tokens")], of_stage=True),
-        Equation(["documents_out"], [("merged", "documents")], of_stage=True),
     )
 
     def validate(self) -> Iterator[str]:
@@ -259,8 +254,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         unsplit = describe_unsplit(counts)
         wanted = self._find_sentence_objectives() if unsplit else []
         remarks = [UnknownShares.of(counts).summary(), explain_unsplit(unsplit, wanted)]
-        held_out = counts.get("held_out", {})
-        if copies := held_out.get("copies"):
+        if held_out := counts.get("held_out"):
+            copies = held_out["copies"]
             share = 100 * copies / held_out["documents"]
             remarks.append(
                 f"{copies:,} of {held_out['documents']:,} held-out texts ({share:.1f} %) are also "
@@ -270,14 +265,3 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))
         return replace(row, dropped=(*row.dropped, unknown), notes=notes)
-
-    def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
-        amounts = dict(super().provides(counts))
-        for what in ("documents", "tokens", "target_tokens") if "merged" in counts else ():
-            total = counts["merged"].get(what, 0)
-            heldout = counts["held_out"].get(what, 0)
-            amounts |= {
-                split_amount("heldout", what): heldout,
-                split_amount("train", what): total - heldout,
-            }
-        return amounts

@@ -72,11 +72,9 @@ class EncodeCounts(Counts, total=False):
     unknown_examples: dict[str, dict[str, int]]
     """letters or words by reason, with the number of unknown tokens that contain them"""
     tokens_by_source: dict[str, int]
-    merged: dict[str, int]
-    """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
     held_out: dict[str, int]
-    """content of the shards that is held out, and the documents of it that are `copies` of training
-    documents"""
+    """held-out `documents`, and those of them that are `copies` of training documents; only if some
+    are"""
     with_extra: dict[str, int]
     """documents by declared key of `extra`"""
 

@@ -222,7 +222,7 @@ def test_documents_and_shares_of_items_and_suites(run_stage, items):
             "documents": 3,
         },
     }
-    assert result.counts["contaminated_documents"] == 3
+    assert result.counts["rejected"] == {"contaminated": 3}
 
     overlap = result.json("overlap.json")["suites"]["second"]
 

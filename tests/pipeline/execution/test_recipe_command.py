@@ -139,7 +139,7 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
         # a failure of the work is told, not the one of its summary alone
         patch.setattr(
             "clozeline.pipeline.clean.stage.CleanStage.check",
-            lambda self, counts, complete: broken(),
+            lambda self, counts: broken(),
         )
 
         assert main(["--config", str(recipe), "seed=5"]) == 1

@@ -87,7 +87,7 @@ def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, cod
 
 
 def test_counts_that_add_up_in_each_unit_and_not_in_all_end_the_stage(tmp_path, monkeypatch):
-    def check(stage, counts, *, complete=True):
+    def check(stage, counts):
         require_equal("toy", "sixes", counts.get("squares", 0) // 6, "expected", 0)
 
     monkeypatch.setattr(ToyStage, "check", check)

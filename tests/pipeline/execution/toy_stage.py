@@ -72,7 +72,7 @@ class ToyStage(Stage):
     def row(self, counts):
         return StageRow(f"{counts['squares']} numbers")
 
-    def check(self, counts, *, complete=True):
+    def check(self, counts):
         inside, out = (counts.get(f"documents_{side}", 0) for side in ("in", "out"))
         require_equal("toy", "documents in", inside, "documents out", out)
 

@@ -69,7 +69,7 @@ def test_train_and_heldout(tmp_path):
             assert (np.diff(mix(rows.fixed["uid"]).astype(object)) > 0).all()
 
     for of_splits in counts["sets"].values():
-        read = {split: part["read"]["documents"] for split, part in of_splits.items()}
+        read = {split: part["documents_in"] for split, part in of_splits.items()}
         assert read == {"train": len(uids) - len(held), "heldout": len(held)}
 
     assert (

@@ -114,8 +114,4 @@ def test_inputs_are_tasks_with_their_own_length_and_share():
 
     assert found.fixed["uid"][part == 1].tolist() == wanted
     assert counts["tokens_dropped"]["other_source"] == 3000 * 25
-    assert (
-        counts["tokens_in"]
-        == 9000 * 25
-        == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
-    )
+    assert counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values()) == 9000 * 25
