@@ -19,7 +19,7 @@ from typing import Final
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import list_extensions, refuse_twins
-from clozeline.pipeline import all_stages, stage_module
+from clozeline.pipeline import all_stages, stage_file
 from clozeline.process import guard_streams, shield_children
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
@@ -72,12 +72,7 @@ def commands() -> dict[str, dict[str, Command]]:
         ConfigurationError: two have one name.
     """
     recipe = "clozeline.pipeline.execution.recipe_command"
-    stages = {
-        _with_dashes(name): Command(
-            recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name
-        )
-        for name in all_stages()
-    }
+    stages = {_with_dashes(name): Command(recipe, stage_file(name), name) for name in all_stages()}
 
     folder = HOME / "pipeline" / "execution"
     external = "clozeline.pipeline.execution.executors.external"

@@ -18,6 +18,7 @@ here inherit it. An extension that needs a hidden one is hidden, too.
 import ast
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -72,12 +73,11 @@ def read_literals(body: Iterable[ast.stmt]) -> dict[str, Any]:
     for node in body:
         match node:
             case (
-                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Tuple() as value)
-                | ast.AnnAssign(
-                    target=ast.Name(id=name), value=ast.Constant() | ast.Tuple() as value
-                )
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
-                found[name] = ast.literal_eval(value)
+                with suppress(ValueError):  # no literal
+                    found[name] = ast.literal_eval(value)
     return found
 
 

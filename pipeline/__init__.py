@@ -3,34 +3,103 @@
 It never imports torch.
 """
 
+import ast
 import importlib
 import sys
 from collections.abc import Mapping
-from typing import Final
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, NamedTuple
 
-_FOLDERS: Final[Mapping[str, str]] = {
-    "clean": "clean",
-    "dedup": "dedup",
-    "decontaminate": "decontaminate",
-    "train_tokenizer": "tokenize.train",
-    "tokenizer": "tokenize.import_published",
-    "encode": "tokenize.encode",
-    "balance": "balance",
-    "group": "group",
-    "corrupt": "corrupt",
-    "tasks": "tasks",
-}
-"""folder of each stage in `pipeline/`, in the order in which the stages run"""
+from clozeline import HOME
+from clozeline.errors import ConfigurationError
+from clozeline.extension_list import list_extensions, read_literals, refuse_twins
+
+
+class _StageFile(NamedTuple):
+    """A file `stage.py`, in a folder of the pipeline or of an extension."""
+
+    package: str
+    path: Path
+    is_ours: bool
+    declared: Mapping[str, Any]
+    """literals in the class of the stage: its `name`, and stages `after` and `before` which it
+    runs if the recipe has them"""
 
 
 def all_stages() -> list[str]:
     """Return the names of all stages, in the order in which they run."""
-    return [*_FOLDERS]
+    return [*_find_stages()]
 
 
 def stage_module(stage: str, file: str = "stage") -> str:
     """Return the name of a stage's module, such as `clozeline.pipeline.dedup.stage`."""
-    return f"clozeline.pipeline.{_FOLDERS[stage]}.{file}"
+    return f"{_find_stages()[stage].package}.{file}"
+
+
+def stage_file(stage: str) -> Path:
+    """Return the file of a stage."""
+    return _find_stages()[stage].path
+
+
+def is_of_extension(stage: str) -> bool:
+    """Return whether an extension adds a stage."""
+    return not _find_stages()[stage].is_ours
+
+
+def _find_stages() -> Mapping[str, _StageFile]:
+    places = [("clozeline.pipeline", HOME / "pipeline")]
+    return _order_stages((*places, *((each.package, each.folder) for each in list_extensions())))
+
+
+@cache
+def _order_stages(places: tuple[tuple[str, Path], ...]) -> Mapping[str, _StageFile]:
+    """Return the stages below packages, given with their folders, by name in running order.
+
+    What `after` and `before` leave open is decided by the names.
+
+    Raises:
+        ConfigurationError: two have one name, or the order is a circle.
+    """
+    found = [
+        _read_stage(path, ".".join([package, *path.parent.relative_to(folder).parts]))
+        for package, folder in places
+        for path in sorted(folder.rglob("stage.py"))
+    ]
+    stages = refuse_twins("stage", found, lambda each: (each.declared["name"], each.path))
+
+    earlier = {
+        name: stages.keys() & {*each.declared.get("after", ())} for name, each in stages.items()
+    }
+    for name, each in stages.items():
+        for later in stages.keys() & {*each.declared.get("before", ())}:
+            earlier[later].add(name)
+
+    sorter = TopologicalSorter(earlier)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise ConfigurationError(
+            f"no order of stages: each runs after the next one: {', '.join(error.args[1])}; change "
+            "their `after` or `before`"
+        ) from error
+
+    ordered: dict[str, _StageFile] = {}
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        ordered |= {name: stages[name] for name in ready}
+        sorter.done(*ready)
+    return ordered
+
+
+def _read_stage(path: Path, package: str) -> _StageFile:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Stage"):
+            is_ours = package.startswith("clozeline.pipeline.")
+            return _StageFile(package, path, is_ours, read_literals(node.body))
+    raise ConfigurationError(f"{path}: expected a class whose name ends in Stage, found none")
 
 
 if __name__ == "pipeline":  # `python -m pipeline` must not import the module a second time

@@ -228,6 +228,8 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     """
 
     name: ClassVar[str] = "balance"
+    after: ClassVar[tuple[str, ...]] = ("encode",)
+    before: ClassVar[tuple[str, ...]] = ("group",)
     cpu_seconds_per_mb: ClassVar[float] = 0.004
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     equations: ClassVar[tuple[Equation, ...]] = (

@@ -286,6 +286,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
     name: ClassVar[str] = "corrupt"
+    after: ClassVar[tuple[str, ...]] = ("group",)
     cpu_seconds_per_mb: ClassVar[float] = 0.022
     equations: ClassVar[tuple[Equation, ...]] = (_SAMPLE_EQUATION,)
     needs: ClassVar[tuple[str, ...]] = ("group",)

@@ -361,6 +361,8 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     """Indexes items, looks up documents, decides which matches count, rewrites the parts."""
 
     name: ClassVar[str] = "decontaminate"
+    after: ClassVar[tuple[str, ...]] = ("dedup",)
+    before: ClassVar[tuple[str, ...]] = ("train_tokenizer", "tokenizer")
     cpu_seconds_per_mb: ClassVar[float] = 0.23
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True

@@ -34,6 +34,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Removes duplicates: hashes per part, decisions per range, then rewritten parts."""
 
     name: ClassVar[str] = "dedup"
+    after: ClassVar[tuple[str, ...]] = ("clean",)
     cpu_seconds_per_mb: ClassVar[float] = 0.16
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True

@@ -1,6 +1,6 @@
 """Stages of the pipeline: passes over units, each published atomically and skipped once complete.
 
-A stage is a folder of `pipeline/` with `stage.py` and `config.py`. For example,
+A stage is a folder of `pipeline/` or of an extension with `stage.py` and `config.py`. For example,
 `pipeline/dedup/stage.py` holds `DedupStage`, and `DedupConfig` is the class of the recipe's key
 `dedup`. The class of a stage declares everything that the runner needs.
 """
@@ -115,7 +115,12 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """
 
     name: ClassVar[str]
-    """name of its source folder, of the recipe's key and of its output folder"""
+    """name of the recipe's key and of its output folder; it and the next two are literals, which
+    are read without importing the stage"""
+    after: ClassVar[tuple[str, ...]] = ()
+    """stages that run before it, in a recipe that has them"""
+    before: ClassVar[tuple[str, ...]] = ()
+    """stages that run after it, in a recipe that has them"""
     needs: ClassVar[tuple[str, ...]] = ()
     """other stages that the recipe must have"""
     writes_documents: ClassVar[bool] = False

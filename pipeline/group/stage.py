@@ -312,6 +312,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Group token shard k into sample shard k of every set; held-out documents get other shards."""
 
     name: ClassVar[str] = "group"
+    after: ClassVar[tuple[str, ...]] = ("encode",)
     cpu_seconds_per_mb: ClassVar[float] = 0.026
     equations: ClassVar[tuple[Equation, ...]] = (
         _TOKEN_EQUATION,

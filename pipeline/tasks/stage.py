@@ -344,6 +344,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
+    after: ClassVar[tuple[str, ...]] = ("corrupt",)
     cpu_seconds_per_mb: ClassVar[float] = 2.5
     equations: ClassVar[tuple[Equation, ...]] = (_ROW_EQUATION,)
 

@@ -78,6 +78,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenize each part into sorted runs, assign codes, merge the runs, write the manifest."""
 
     name: ClassVar[str] = "encode"
+    after: ClassVar[tuple[str, ...]] = ("tokenizer",)
     cpu_seconds_per_mb: ClassVar[float] = 0.31
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     equations: ClassVar[tuple[Equation, ...]] = (

@@ -51,6 +51,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     """Import a tokenizer into the same folder layout as `train_tokenizer`."""
 
     name: ClassVar[str] = "tokenizer"
+    after: ClassVar[tuple[str, ...]] = ("train_tokenizer",)
     writes_tokenizer: ClassVar[bool] = True
     build_on_demand: ClassVar[bool] = True
 

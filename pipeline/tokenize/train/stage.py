@@ -38,6 +38,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Train a tokenizer on documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
+    after: ClassVar[tuple[str, ...]] = ("dedup",)
     cpu_seconds_per_mb: ClassVar[float] = 0.62
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
