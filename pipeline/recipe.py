@@ -7,18 +7,18 @@ writes `output/<stage>/`, and reads the nearest earlier stage with the files tha
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field, is_dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler
+from pydantic import Field, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import BeforeValidator
-from pydantic_core import CoreSchema, core_schema
 
+from clozeline.configuration.added_keys import AddedKey, Extensible, add_keys
 from clozeline.configuration.config import (
     HOME_EXPANDED,
-    adapter_of,
     config_class,
     load_config,
     load_keys,
@@ -30,7 +30,7 @@ from clozeline.configuration.config import (
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import all_stages, stage_module
+from clozeline.pipeline import all_stages, is_of_extension, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options
@@ -169,37 +169,6 @@ class HeldoutConfig:
     """share of the documents, 0 to 1; 0: no held-out set"""
 
 
-class _StageConfig:
-    """Annotation of a stage's key, whose config class is imported when the key is read."""
-
-    def __init__(self, stage: str) -> None:
-        self.stage = stage
-
-    def schema(self) -> Any:
-        return load_stage_part(self.stage, "Config")
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        serializer = core_schema.plain_serializer_function_ser_schema(self._to_data)
-        return core_schema.no_info_plain_validator_function(
-            self._validate, serialization=serializer
-        )
-
-    def _validate(self, value: object) -> object:
-        try:
-            return None if value is None else validate(self.schema(), value, "", f"{self.stage}.")
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from error
-
-    def _to_data(self, value: Any) -> Any:
-        return (
-            None
-            if value is None
-            else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
-        )
-
-
 def _separate_options(value: object) -> Any:
     """Return input entries whose reader options are moved to the key `options`."""
     items = value if isinstance(value, list) else [value]
@@ -212,9 +181,18 @@ def _separate_options(value: object) -> Any:
     return entries
 
 
+_STAGE_KEYS: Final = {
+    stage: AddedKey(
+        stage, partial(load_stage_part, stage, "Config"), of_extension=is_of_extension(stage)
+    )
+    for stage in sorted(all_stages())
+}
+
+
 @config_class
-class Recipe:
-    """Configuration of a pipeline run."""
+@add_keys(_STAGE_KEYS)
+class Recipe(Extensible):
+    """Configuration of a pipeline run, with a key for each stage."""
 
     PART: ClassVar = "pipeline"
 
@@ -242,11 +220,6 @@ class Recipe:
     keep_intermediates: bool = True
     """keep the `tmp/` folder of each stage, so that a grown corpus hashes and tokenizes documents
     once; false: remove it when a stage is complete"""
-    # A key for each stage, null if the recipe omits it; the class is in the folder of the stage.
-    __annotations__.update(
-        {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}
-    )
-    locals().update(dict.fromkeys(sorted(all_stages())))
 
     def __post_init__(self) -> None:
         """Take finished documents as they are, if the recipe does not clean them."""
@@ -345,5 +318,5 @@ def explain_missing_stage(recipe: Recipe, stage: str, needed: str) -> str:
 def recipe_text(recipe: Recipe) -> str:
     """Return a recipe as YAML without secrets; the keys of stages come last, in their order."""
     keys = to_data(recipe)
-    stages = {name: keys.pop(name) for name in all_stages()}
+    stages = {name: keys.pop(name) for name in all_stages() if name in keys}
     return yaml_text({**keys, **stages})

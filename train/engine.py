@@ -306,11 +306,11 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
     if isinstance(model, Student) and model.stages is not None:
         hooks.append(Progressive(model.stages))
-    hooks += [chosen.build() for chosen in config.hooks]
+    hooks += [chosen.build() for chosen in config.all_hooks]
     if config.prune is not None:
         hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
-        by_layer = any(chosen.name == "layer_statistics" for chosen in config.hooks)
+        by_layer = any(chosen.name == "layer_statistics" for chosen in config.all_hooks)
         hooks.append(StartDistance(by_layer=by_layer))
     return sorted(hooks, key=lambda hook: hook.priority)
 

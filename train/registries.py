@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from clozeline.registry import Component, Registry
 
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
+    from clozeline.train.configuration.keys import TrainingKey
     from clozeline.train.hooks import Hook
     from clozeline.train.optim.optimizers import OptimizerBuilder
     from clozeline.train.optim.regularizers import Regularizer
@@ -29,6 +30,11 @@ TASK_HEADS: Registry["TaskHead"] = Registry(
     "clozeline.train.task_heads", "_task_head.HeadTensors", suffix="TaskHead"
 )
 """What heads mean outside the model: tensors, predictions, gold answers, scores."""
+
+TRAINING_KEYS: Registry["TrainingKey"] = Registry(
+    "clozeline.train.configuration.keys", "TrainingKey", suffix="Config", address="keys/train"
+)
+"""Keys of a training that extensions add."""
 
 OptimizerComponent: TypeAlias = Annotated[Component["OptimizerBuilder"], OPTIMIZERS]
 ScheduleComponent: TypeAlias = Annotated[Component["Schedule"], SCHEDULES]

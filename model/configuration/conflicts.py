@@ -31,7 +31,7 @@ NEW_WEIGHTS: Final = Conflict(
     "model.init_from", lambda config: config.model.init_from is None, relation="needs"
 )
 AVERAGES: Final = Conflict(
-    "hooks.average", lambda config: any(hook.name == "average" for hook in config.hooks)
+    "hooks.average", lambda config: any(hook.name == "average" for hook in config.all_hooks)
 )
 REGULARIZER: Final = Conflict("regularizer", lambda config: config.regularizer is not None)
 DISTILLATION: Final = Conflict("distil", lambda config: config.distil is not None)

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from clozeline import plugins
+from clozeline.configuration.added_keys import AddedKey, Extensible, add_keys
 from clozeline.configuration.config import (
     HOME_EXPANDED,
     MayChange,
@@ -35,6 +37,7 @@ from clozeline.train.optim.early_stopping import EarlyStopConfig
 from clozeline.train.registries import (
     OPTIMIZERS,
     SCHEDULES,
+    TRAINING_KEYS,
     HookComponent,
     OptimizerComponent,
     RegularizerComponent,
@@ -62,7 +65,13 @@ def _words(value: object) -> object:
 
 
 @config_class
-class TrainConfig:
+@add_keys(
+    {
+        name: AddedKey(name, partial(TRAINING_KEYS.load_class, name))
+        for name in TRAINING_KEYS.available()
+    }
+)
+class TrainConfig(Extensible):
     """A training run."""
 
     PART: ClassVar = "train"
@@ -287,17 +296,22 @@ class TrainConfig:
                 f"got {kept}"
             )
 
+    @property
+    def all_hooks(self) -> tuple[HookComponent, ...]:
+        """The hooks of the key `hooks`, and those that keys of extensions add."""
+        return (*self.hooks, *(hook for part in self.parts() for hook in part.hooks()))
+
     def _check_hooks(self) -> None:
         """Check the keys that hooks do not work with."""
-        names = [hook.name for hook in self.hooks]
+        names = [hook.name for hook in self.all_hooks]
         if len(set(names)) < len(names):
             raise ValueError(f"hooks: expected each one once, got {', '.join(names)}")
         chosen: list[tuple[str, HookComponent | PruningComponent]] = [
-            ("hooks", hook) for hook in self.hooks
+            ("hooks", hook) for hook in self.all_hooks
         ]
         if self.prune is not None:
             chosen.append(("prune", self.prune))
-        for hook in self.hooks:
+        for hook in self.all_hooks:
             hook.type.check(self)
         for where, component in chosen:
             for conflict, why in component.type.conflicts.items():

@@ -471,7 +471,7 @@ def estimate_memory(
     width = 2 if is_bf16 else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if is_bf16 and stage == 1 else 4
-    hook_numbers = sum(hook.type.numbers for hook in config.hooks) + (
+    hook_numbers = sum(hook.type.numbers for hook in config.all_hooks) + (
         config.model.init_from is not None
     )
     states = 4 * (config.optimizer.type.states + hook_numbers)
