@@ -6,7 +6,7 @@ Only commands that print tables import it, because its library is slow to load.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 
@@ -33,49 +33,18 @@ class Terminal(Console):
         return super()._render_buffer(shown)
 
 
-def pad_text(text: str, columns: int, *, right: bool = False) -> str:
-    """Return a text padded with spaces to a number of columns, on the left if `right`.
-
-    An East Asian letter or an emoji takes two columns, a combining mark none. A wider text is
-    returned unchanged.
-    """
-    spaces = " " * (columns - cell_len(text))
-    return spaces + text if right else text + spaces
-
-
 def align_rows(rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterator[str]:
-    """Yield the rows of a table as lines; `right` right-aligns all columns but the first."""
+    """Yield the rows of a table as lines; `right` right-aligns all columns but the first.
+
+    An East Asian letter or an emoji takes two columns, a combining mark none.
+    """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = zip(row, widths, strict=True)
-        padded = [
-            pad_text(cell, width, right=right and number > 0)
-            for number, (cell, width) in enumerate(cells)
-        ]
+        padded = list[str]()
+        for cell, width in zip(row, widths, strict=True):
+            spaces = " " * (width - cell_len(cell))
+            padded.append(spaces + cell if right and padded else cell + spaces)
         yield "  ".join(padded).rstrip()
-
-
-def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> list[str]:
-    """Return a text in lines of at most `columns` columns, broken at spaces; long words are cut.
-
-    The first line begins with `indent`, the others with `hanging`, which is not shorter.
-    """
-    width = columns - len(hanging)
-    lines = list[str]()
-    line = indent
-    has_word = False
-
-    for word in text.split(" "):
-        parts = chop_cells(word, width) if cell_len(word) > width else [word]
-        for number, part in enumerate(parts):
-            joined = f"{line} {part}" if has_word else line + part
-            if has_word and (number or cell_len(joined) > columns):
-                lines.append(line)
-                joined = hanging + part
-            line = joined
-            has_word = True
-
-    return [*lines, line]
 
 
 def duration(seconds: float) -> str:

@@ -59,35 +59,29 @@ class Equation:
     def iter_dropped(self, counts: Tree) -> Iterator[Mapping[str, int]]:
         """Yield the counts by reason that stand on the right side."""
         for path in self.right:
-            for value in _values(counts, _steps(path)):
+            for value in _values(counts, path):
                 if isinstance(value, Mapping):
                     yield value
 
 
 def add_up(counts: Tree, paths: Sequence[CountPath]) -> int:
     """Return the sum of the counts at the end of the paths; a missing count is 0."""
-    return sum(_total(value) for path in paths for value in _values(counts, _steps(path)))
+    return sum(_total(value) for path in paths for value in _values(counts, path))
 
 
 def _total(value: Any) -> int:
     return sum(map(_total, value.values())) if isinstance(value, Mapping) else int(value)
 
 
-def _values(counts: Any, steps: tuple[str, ...]) -> Iterator[Any]:
+def _values(counts: Tree, path: CountPath) -> Iterator[Any]:
     """Yield every value at the end of a path."""
-    if not steps:
-        yield counts
-        return
-    first, *rest = steps
-    names = counts if first == EACH else {first} & counts.keys()
-    for name in names:
-        yield from _values(counts[name], tuple(rest))
+    return (value for _, value in _entries(counts, _steps(path)))
 
 
 def _entries(
-    counts: Tree, within: tuple[str, ...], *labels: str
-) -> Iterator[tuple[tuple[str, ...], Tree]]:
-    """Yield the mappings at the end of a path, with the names that `EACH` matched."""
+    counts: Any, within: tuple[str, ...], *labels: str
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values at the end of a path, with the names that `EACH` matched."""
     if not within:
         yield labels, counts
         return
@@ -104,11 +98,8 @@ def _steps(path: CountPath) -> tuple[str, ...]:
 
 
 def _name(paths: Sequence[CountPath]) -> str:
-    return " + ".join(map(_name_of_path, paths))
-
-
-def _name_of_path(path: CountPath) -> str:
-    return ".".join(step for step in _steps(path) if step != EACH)
+    shown = ([step for step in _steps(path) if step != EACH] for path in paths)
+    return " + ".join(map(".".join, shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +146,27 @@ class StageRow:
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit with its drop reasons and their counts, the most frequent first."""
         for noun, group in self.dropped:
-            if reasons := sorted((-count, reason) for reason, count in group.items() if count):
-                yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
+            if reasons := _rank(group):
+                yield noun, reasons
 
-    @property
-    def cut_share(self) -> str:
-        """Percentage of the characters that the stage removed; "" if none came in."""
-        return f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
+    def amounts(self, name: str, *cost: str) -> Iterator[tuple[str, ...]]:
+        """Yield name, input, output and share of removed characters, and those of the sets.
+
+        `cost` are further cells of the stage.
+        """
+        share = f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
+        yield name, self.amount_in, self.amount_out, share, *cost
+        for label, part in self.parts:
+            yield from part.amounts(f"· {label}", *[""] * len(cost))
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what was dropped or cut, and further remarks."""
+        for noun, reasons in self.iter_reasons():
+            yield f"{f'dropped ({noun}s)' if noun else 'noticed'}: {', '.join(reasons)}"
+        if steps := _rank(self.cut):
+            total = f"{sum(self.cut.values()):,} of {self.characters or 0:,} characters"
+            yield f"cut: {total}: {', '.join(steps)}"
+        yield from self.notes
 
     def most_dropped(self) -> tuple[str, int, str] | None:
         """Return unit, count and reason if one reason drops 20 % or more of all documents or rows.
@@ -173,3 +178,9 @@ class StageRow:
                 if count and count >= _DOMINANT_SHARE * self.totals.get(noun, math.inf):
                     return noun, count, reason
         return None
+
+
+def _rank(counts: Mapping[str, int]) -> list[str]:
+    """Return the counts with their names, the largest first, without zeros."""
+    ranked = sorted((-count, name) for name, count in counts.items() if count)
+    return [f"{-count:,} {name}" for count, name in ranked]

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.command import Detail, stopping_at_signals, wrap_log
+from clozeline.command import LOG_COLUMNS, Detail, stopping_at_signals, wrap_log
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.native.library import missing_note
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import Progress, plan_lines, print_table
+from clozeline.pipeline.execution.progress import Progress, print_table
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import (
-    describe_plan,
+    plan_table,
     preview_stages,
     run_recipe,
     warn_of_new_tokenizer,
@@ -96,10 +96,9 @@ def show_plan(recipe: Recipe, only: str | None, *, verify: bool, force: str | No
         names = names[: names.index(only) + 1]
     known = KnownRecords()
     previews = preview_stages(recipe, names, plan, known, verify, force)
-    rows = [each.row() for each in previews if only in (None, each.stage)]
-    for line in plan_lines(describe_plan(plan), rows):
-        show_line(line)
-    if warning := warn_of_new_tokenizer(recipe, rows):
+    shown = [each for each in previews if only in (None, each.stage)]
+    Terminal().print(plan_table(plan, shown), width=LOG_COLUMNS)
+    if warning := warn_of_new_tokenizer(recipe, shown):
         show_line(wrap_log(warning))
     return 0
 

@@ -4,8 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Any, Final
 
+from rich.console import Group
+from rich.text import Text
+
+from clozeline.command import LOG_COLUMNS
 from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
@@ -16,7 +21,7 @@ from clozeline.pipeline.execution.block_reading import ReadStage
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
-from clozeline.pipeline.execution.progress import PlanRow, Progress
+from clozeline.pipeline.execution.progress import Progress, table
 from clozeline.pipeline.execution.stage_run import NEW, PassState, StageRun, explain_rerun
 from clozeline.pipeline.execution.stages import (
     Stage,
@@ -67,8 +72,11 @@ def run_recipe(
     if only is not None:
         names = names[: names.index(only) + 1]
 
+    def wait() -> None:
+        progress.report("another run is writing this output: waiting for it")
+
     output = recipe.output_folder
-    with hold_output(output, progress.waiting), progress.recorded(output):
+    with hold_output(output, wait), progress.recorded(output):
         known = KnownRecords()
         if reading.tasks and only in (None, PLAN_STAGE):
             run = StageRun(reading, known, verify=verify, force=force == reading.name)
@@ -85,9 +93,8 @@ def run_recipe(
             previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
         shown = [each for each in previews if only in (None, each.stage)]
         if any(each.changed for each in shown):
-            rows = [each.row() for each in shown]
-            progress.show_plan(describe_plan(plan), rows)
-            if warning := warn_of_new_tokenizer(recipe, rows):
+            progress.console.print(plan_table(plan, shown), width=LOG_COLUMNS)
+            if warning := warn_of_new_tokenizer(recipe, shown):
                 progress.report(warning)
 
         is_kept = True
@@ -124,8 +131,8 @@ class StagePreview:
 
     stage: str
     states: Sequence[PassState]
-    input_mb: float
-    seconds_per_mb: float
+    first_seconds: float
+    """CPU seconds of the stage, expected from the size of the input alone"""
     changes: str = ""
     """changes of the inputs, which explain new and changed units"""
     is_whole: bool = True
@@ -138,6 +145,24 @@ class StagePreview:
             state.changed or state.reused or state.removed for state in self.states
         )
 
+    @property
+    def most_units(self) -> int:
+        """Number of units that must run, or may have to."""
+        return sum(len(state.changed) for state in self.states)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Expected CPU seconds of these units: measured ones stand for the others."""
+        units = sum(len(state.work.units) for state in self.states)
+        measured = [
+            state.unit_seconds * len(state.changed)
+            for state in self.states
+            if state.unit_seconds is not None
+        ]
+        if measured or not units:
+            return sum(measured)
+        return self.first_seconds * self.most_units / units
+
     def find_missing(self) -> str:
         """Return why the first incomplete unit must run; "" if the stage is complete."""
         for state in self.states:
@@ -146,28 +171,30 @@ class StagePreview:
                 return f"{state.work.name}/{state.work.names[unit]}: {why}"
         return "" if self.is_whole else "its units are not known yet"
 
-    def row(self) -> PlanRow:
-        """Return the row of the stage in the table of `--plan`."""
+    def cells(self) -> tuple[str, ...]:
+        """Return stage, units, kept units, units to make and CPU time."""
         units = sum(len(state.work.units) for state in self.states)
         sure = sum(len(state.reasons) for state in self.states)
-        most = sum(len(state.changed) for state in self.states)
-        counts: Counter[str] = Counter()
-        for state in self.states:
-            counts.update(state.reasons.values())
-        if self.changes:
-            counts = Counter({why: n for why, n in counts.items() if why not in _INPUT_REASONS})
-        is_first = self.changed and not any(state.has_records for state in self.states)
-        reasons = [f"{why} ({count:,})" for why, count in counts.most_common(_MOST_REASONS)]
-        waits = Counter(why for state in self.states for why in state.waiting.values())
-        reasons += [f"{why}: 0 to {count:,}" for why, count in waits.most_common(_MOST_REASONS)]
-        why = ["first run"] if is_first else [*filter(None, [self.changes]), *reasons]
+        most = self.most_units
+        time = duration(self.cpu_seconds) if self.changed else ""
+        if not self.is_whole and not most:
+            return self.stage, "", "", "unknown yet", time
+        to_make = f"{sure:,}" if sure == most else f"{sure:,} to {most:,}"
+        return self.stage, f"{units:,}", f"{units - most:,}", to_make, time
 
-        # measured units stand for the others; without any, the size of the input decides
-        measured = [state.cpu_seconds for state in self.states if state.has_records]
-        share = most / units if units else 1
-        seconds = sum(measured) if measured else self.seconds_per_mb * self.input_mb * share
-        known = units - most
-        return PlanRow(self.stage, units, known, sure, most, tuple(why), seconds, self.is_whole)
+    def explain(self) -> Iterator[str]:
+        """Yield why units must run, or may have to."""
+        if self.changed and all(state.unit_seconds is None for state in self.states):
+            yield "first run"
+            return
+        yield from filter(None, [self.changes])
+        sure = Counter(why for state in self.states for why in state.reasons.values())
+        for why, count in sure.most_common(_MOST_REASONS):
+            if not (self.changes and why in _INPUT_REASONS):
+                yield f"{why} ({count:,})"
+        waits = Counter(why for state in self.states for why in state.waiting.values())
+        for why, count in waits.most_common(_MOST_REASONS):
+            yield f"{why}: 0 to {count:,}"
 
 
 def preview_stages(
@@ -192,42 +219,37 @@ def preview_stages(
         except ClozelineError:  # its passes depend on files of earlier stages
             is_whole = False
             known.unknown.add(stage.folder)
-        yield StagePreview(
-            name,
-            states,
-            plan.bytes / 1e6,
-            stage.cpu_seconds_per_mb,
-            changes * (name == PLAN_STAGE),
-            is_whole,
-        )
+        seconds = stage.cpu_seconds_per_mb * plan.bytes / 1e6
+        yield StagePreview(name, states, seconds, changes * (name == PLAN_STAGE), is_whole)
 
 
-def warn_of_new_tokenizer(recipe: Recipe, rows: Sequence[PlanRow]) -> str:
+def plan_table(plan: Plan, previews: Sequence[StagePreview]) -> Group:
+    """Return the table of `--plan`: units of each stage, and below why some must run."""
+    before = f" (before: {plan.shards_before:,})" if plan.shards_before != plan.shards else ""
+    title = (
+        f"{plural(len(plan.inputs), 'input')}, {size_text(plan.bytes)}, "
+        f"{plural(len(plan.units), 'unit')}, {plural(plan.shards, 'shard')}{before}"
+    )
+    reasons = [(each.stage, reason) for each in previews for reason in each.explain()]
+    header = ("stage", "units", "kept", "to make", "CPU time")
+    return Group(Text(title), table(header, [each.cells() for each in previews], reasons))
+
+
+def warn_of_new_tokenizer(recipe: Recipe, previews: Sequence[StagePreview]) -> str:
     """Return the price of a tokenizer that will be trained again, and how to keep the present one.
 
     "" if none will be.
     """
-    remade = [row.stage for row in rows if row.most]
-    stage = next((name for name in remade if writes_tokenizer(name)), "")
-    folder = recipe.folder(stage) / "tokenizer"
-    if not stage or not folder.exists():
+    remade = [each for each in previews if each.most_units]
+    later = list(dropwhile(lambda each: not writes_tokenizer(each.stage), remade))
+    if not later or not (folder := recipe.folder(later[0].stage) / "tokenizer").exists():
         return ""
-
-    later = [row for row in rows if row.stage in remade[remade.index(stage) :]]
-    time = duration(sum(row.cpu_seconds for row in later))
+    time = duration(sum(each.cpu_seconds for each in later))
     return (
-        f"the tokenizer changes with its sample, so {', '.join(row.stage for row in later)} are "
+        f"the tokenizer changes with its sample, so {', '.join(each.stage for each in later)} are "
         f"made again, in about {time} of CPU time. To keep the present one, copy it and use the "
-        f"copy: cp -r {folder} KEPT, then add {stage}=null tokenizer.path=KEPT to the command"
-    )
-
-
-def describe_plan(plan: Plan) -> str:
-    """Return a line about inputs, units and shards."""
-    before = f" (before: {plan.shards_before:,})" if plan.shards_before != plan.shards else ""
-    return (
-        f"{plural(len(plan.inputs), 'input')}, {size_text(plan.bytes)}, "
-        f"{plural(len(plan.units), 'unit')}, {plural(plan.shards, 'shard')}{before}"
+        f"copy: cp -r {folder} KEPT, then add {later[0].stage}=null tokenizer.path=KEPT to the "
+        "command"
     )
 
 

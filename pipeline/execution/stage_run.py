@@ -73,13 +73,10 @@ class PassState:
     """units that read what other units must write first, and where these are"""
     reused: Mapping[int, Path]
     """units that the stage of another output has, and its folder"""
-    hollow: Sequence[int]
-    """units that are kept, but whose files between passes were removed, and are read again"""
-    cpu_seconds: float
-    """estimate for the units that must run, or may have to, from the records of the pass"""
-    has_records: bool
-    removed: Sequence[UnitRecord] = ()
+    removed: Sequence[UnitRecord]
     """records of units that the pass no longer has"""
+    unit_seconds: float | None
+    """mean CPU seconds of a unit, from the records of the pass; None if there are none"""
 
     @property
     def changed(self) -> list[int]:
@@ -115,7 +112,6 @@ class StageRun(Generic[StageCounts]):
         self.force = force
         self.states: list[PassState] = []
         """passes whose units are complete"""
-        self._needs_intermediates = False
         self._describer = Describer()
         self._contents = Contents(stage, known, verify=verify)
 
@@ -128,7 +124,6 @@ class StageRun(Generic[StageCounts]):
         reasons: dict[int, str] = {}
         waiting: dict[int, str] = {}
         reused: dict[int, Path] = {}
-        hollow: list[int] = []
 
         # forget the units that the pass no longer has
         others = found.keys() - work.units.keys()
@@ -153,19 +148,12 @@ class StageRun(Generic[StageCounts]):
                 continue
             if reason and number not in reused:
                 reasons[number] = reason
-            elif self._needs_intermediates and record and record.lacks_intermediates(folder):
-                hollow.append(number)
 
         if reused:
             self.known.forget_values()
-        # a unit takes as long as last time, or as the others
-        seconds = {name: record.cpu_seconds for name, record in found.items() if record}
-        mean = sum(seconds.values()) / max(1, len(seconds))
-        changed = [work.names[unit] for unit in (*reasons, *waiting)]
-        total = sum(seconds.get(name, mean) for name in changed)
-        return PassState(
-            work, arguments, reasons, waiting, reused, hollow, total, bool(seconds), removed
-        )
+        seconds = [record.cpu_seconds for record in found.values() if record]
+        mean = sum(seconds) / len(seconds) if seconds else None
+        return PassState(work, arguments, reasons, waiting, reused, removed, mean)
 
     def _find_change(
         self, record: UnitRecord | None, given: Arguments, folder: Path, *, whole: bool = False
@@ -261,10 +249,6 @@ class StageRun(Generic[StageCounts]):
         sweep(folder)
         skipped = True
 
-        if not self.states:
-            fork = StageRun(stage, self.known.fork(), verify=self.verify, force=self.force)
-            self._needs_intermediates = any(state.reasons for state in fork.preview())
-
         for work in () if self.states else stage.passes():
             state = self.examine(work)
             for record in state.removed:
@@ -273,19 +257,30 @@ class StageRun(Generic[StageCounts]):
                 self._publish_options()
             for unit, other in state.reused.items():
                 self._take(work, unit, other)
-            self._run_pass(state, state.hollow, progress, input_bytes)
             if state.reasons:
                 if skipped and (warning := stage.warning()):
                     progress.report(warning)
+                self._restore_intermediates(progress, input_bytes)
                 self._run_changed(state, progress, input_bytes)
             skipped = skipped and not (state.reasons or state.reused or state.removed)
             self.states.append(state)
 
-        if not skipped:
+        if not (skipped := skipped and not self._has_other_passes()):
             self._check_user_files()
-        if not skipped or self._has_other_passes():
             self._remove_stale_files()
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
+
+    def _restore_intermediates(self, progress: Progress, input_bytes: int) -> None:
+        """Run the units of earlier passes again whose files between passes were removed."""
+        folder = self.stage.folder
+        for state in self.states:
+            records = self.known.of_pass(folder, state.work.name)
+            lacking = [
+                unit
+                for unit, name in enumerate(state.work.names)
+                if (record := records[name]) and record.lacks_intermediates(folder)
+            ]
+            self._run_pass(state, lacking, progress, input_bytes)
 
     def _run_changed(self, state: PassState, progress: Progress, input_bytes: int) -> None:
         """Run the units of a pass that must run, after removing what they and manifests hold."""
@@ -361,23 +356,19 @@ class StageRun(Generic[StageCounts]):
             return
         work = state.work
         runner = UnitRunner(self.stage, work, {unit: state.arguments[unit] for unit in units})
-        paths = {unit: runner.path(unit) for unit in units}
         found = self.known.of_pass(self.stage.folder, work.name)
-
-        for unit, path in paths.items():
+        for unit in units:
             found.pop(work.names[unit], None)
-            path.unlink(missing_ok=True)
+            runner.path(unit).unlink(missing_ok=True)
 
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
+        running = RunningPass(self.stage, work.name, [work.names[unit] for unit in units])
         with progress.bar(title, len(units)) as bar:
-            names = {path.name for path in paths.values()}
-            running = RunningPass(
-                self.stage, self.stage.folder / RECORDS / work.name, names, work.name
-            )
 
             def tick(*, now: bool = False) -> None:
-                bar(running.count_done(now=now))
-                progress.record_pass(running.describe())
+                if running.look(now=now):
+                    bar(len(running.records))
+                    progress.record("running", **running.describe())
 
             run_units(
                 runner,
@@ -389,20 +380,23 @@ class StageRun(Generic[StageCounts]):
             )
             tick(now=True)
 
-        records = list[UnitRecord]()
-        for unit, path in paths.items():
-            record = UnitRecord.read(path)
+        failed = list[UnitRecord]()
+        for unit in units:
+            name = work.names[unit]
+            # a shared file system may list a file later than it opens it
+            record = running.records.get(name) or UnitRecord.read(runner.path(unit))
             if record is None or record.arguments != state.arguments[unit]:
                 raise IntegrityError(
-                    f"{path}: expected the record of a unit that has just run, got one that this "
-                    "version cannot read: make sure that all machines run the same version of "
-                    "Clozeline, then run the same command again"
+                    f"{runner.path(unit)}: expected the record of a unit that has just run, got "
+                    "one that this version cannot read: make sure that all machines run the same "
+                    "version of Clozeline, then run the same command again"
                 )
-            found[record.unit] = record
-            records.append(record)
+            found[name] = record
+            if record.status == "failed":
+                failed.append(record)
 
         self.known.forget_values()
-        if failed := [record for record in records if record.status == "failed"]:
+        if failed:
             raise self._failure_of(failed)
 
     def _failure_of(self, failed: Sequence[UnitRecord]) -> PartialFailureError:
@@ -431,20 +425,28 @@ class StageRun(Generic[StageCounts]):
         counts = self.counts
         with explain_rerun(folder):
             stage.check(counts)
-        if skipped and previous.get("counts") == counts:
-            seconds = previous["seconds"]
-        else:
-            write_stage_report(stage, counts, records, seconds)
-
-        size = sum(output["bytes"] for record in records for output in record.outputs.values())
-        shutil.rmtree(folder / RUNNING, ignore_errors=True)
-        if not stage.recipe.keep_intermediates:
-            shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
-        progress.stage_done(stage.name, seconds, skipped=skipped)
         row = StageRow("–")
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
             row = stage.explain_row(counts)
-        return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
+        is_reported = skipped and previous.get("counts") == counts
+        summary = StageSummary(
+            stage.name,
+            counts,
+            row,
+            sum(record.total_bytes for record in records),
+            previous["seconds"] if is_reported else seconds,
+            len(records),
+            skipped,
+        )
+        if not is_reported:
+            write_stage_report(folder, summary, records)
+
+        shutil.rmtree(folder / RUNNING, ignore_errors=True)
+        if not stage.recipe.keep_intermediates:
+            shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
+        done = "already complete" if skipped else f"done in {seconds:.1f} s"
+        progress.report(f"{stage.name}: {done}")
+        return summary
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

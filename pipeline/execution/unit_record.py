@@ -195,6 +195,11 @@ class UnitRecord:
             if name.startswith(prefix) and not is_intermediate(name)
         )
 
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all outputs."""
+        return sum(output["bytes"] for output in self.outputs.values())
+
     def find_missing_output(self, folder: Path, *, verify: bool = False) -> str:
         """Return the first missing or changed output of the unit, and why; "" if it is complete.
 

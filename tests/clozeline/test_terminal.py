@@ -9,9 +9,6 @@ import threading
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.cells import cell_len
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
@@ -19,10 +16,8 @@ from clozeline.terminal import (
     Terminal,
     align_rows,
     duration,
-    pad_text,
     size_text,
     time_left,
-    wrap_text,
 )
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
@@ -133,17 +128,3 @@ def test_columns_of_a_table_stand_below_each_other_in_any_script():
     rows = [["名前", "n"], ["cafe\u0301", "12"], ["👩", "345"]]
     assert list(align_rows(rows, right=True)) == ["名前    n", "cafe\u0301   12", "👩    345"]
     assert list(align_rows(rows)) == ["名前  n", "cafe\u0301  12", "👩    345"]
-    assert pad_text("wider", 2) == "wider"
-
-
-def test_a_word_that_is_cut_has_no_blank_inside():
-    assert wrap_text("abcdefghij kl", 8, "", "    ") == ["abcd", "    efgh", "    ij", "    kl"]
-    assert wrap_text("abcdef", 8, "", "    ") == ["abcd", "    ef"]
-
-
-@given(st.text("ab 中👩\u0301", max_size=80), st.integers(8, 30))
-def test_wrapped_text_keeps_its_letters_and_its_width(text, columns):
-    lines = wrap_text(text, columns, " ", "    ")
-    assert max(map(cell_len, lines)) <= columns
-    assert "".join("".join(lines).split()) == "".join(text.split())
-    assert all(line.startswith("    ") for line in lines[1:])

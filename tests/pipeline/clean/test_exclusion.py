@@ -5,7 +5,6 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.progress import accounting_lines
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text
 
@@ -82,7 +81,7 @@ def test_the_documents_are_those_of_a_run_that_never_had_the_others(tmp_path):
     assert len(never.documents) == 36 - len(WITHOUT) + 9
     assert mine.counts["ignored"]["excluded"] == len(WITHOUT)
     assert mine.counts["notes"]["excluded_file"] == 2
-    assert "match nothing" not in str(accounting_lines([mine.summary]))
+    assert "match nothing" not in str(list(mine.summary.row.remarks()))
     assert run(tmp_path / "run", inputs, exclude).summary.skipped
     assert not run(tmp_path / "run", inputs, "files\n").summary.skipped, (
         "the content of the file decides"
@@ -93,7 +92,7 @@ def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
     """A source is no host: the source `web` has no dot, and `example` alone names no domain."""
     exclude = f"{'0' * 32}\nhttp://one.example/nowhere\nexample\none.example\nweb.example\nfiles/b.jsonl\n"
     done = run(tmp_path, write_inputs(tmp_path / "in"), exclude)
-    said = " ".join(accounting_lines([done.summary]))
+    said = " ".join(list(done.summary.row.remarks()))
 
     assert "4 lines of exclude, which match nothing" in " ".join(said.split())
     assert all(

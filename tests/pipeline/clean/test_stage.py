@@ -14,7 +14,6 @@ import zstandard
 from clozeline.configuration.config import to_data
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.unit_counts import UnitCounts
-from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.document import document_uid
@@ -206,7 +205,7 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
 
     assert "without a record in default/broken.warc" in page
 
-    shown = str(accounting_lines([done.summary]))
+    shown = str(list(done.summary.row.remarks()))
 
     assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
 
@@ -240,7 +239,7 @@ def test_a_complete_file_without_records_loses_no_bytes(tmp_path, name):
     done = run_clean([str(path), str(tmp_path / "b.jsonl")], tmp_path / "out")
 
     assert done.counts["without_records"] == {}
-    assert "dropped (bytes)" not in str(accounting_lines([done.summary]))
+    assert "dropped (bytes)" not in str(list(done.summary.row.remarks()))
 
 
 def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path):
@@ -287,7 +286,7 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
 
     assert len(lacks) == 21
     assert sum(lacks.values()) == 100
-    assert "1 no 'text' among the keys: k0" in str(accounting_lines([done.summary]))
+    assert "1 no 'text' among the keys: k0" in str(list(done.summary.row.remarks()))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
@@ -255,7 +254,7 @@ def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted
 
     plan = load_plan(recipe_for(source, tmp_path / "out"))
     assert plan.skipped == Counter(SKIPPED.values())
-    assert "dropped (files): 8 skipped by the name: marker" in str(accounting_lines([done.summary]))
+    assert "dropped (files): 8 skipped by the name: marker" in str(list(done.summary.row.remarks()))
 
 
 def test_a_named_reader_reads_all_but_markers(folder, tmp_path):

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.readers._rows import value_at
@@ -117,7 +116,7 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
         f"{option} {key!r} found in none of the first 1,000 rows" for option, key in keys.items()
     )
 
-    shown = str(accounting_lines([done.summary])).replace("\n", " ")
+    shown = str(list(done.summary.row.remarks())).replace("\n", " ")
 
     assert "metadata.link" in shown
 
