@@ -1,14 +1,13 @@
-"""Run the stages of a recipe, show its plan, or submit it as a job: what the command does.
+"""Run the stages of a recipe, or show its plan: what the command does.
 
 It imports all that a run needs. Help and mistakes in keys need none of it.
 """
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from clozeline.command import LOG_COLUMNS, Detail, stopping_at_signals, wrap_log
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError
 from clozeline.native.library import missing_note
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, print_table
@@ -23,7 +22,6 @@ from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import Recipe
-from clozeline.process import python_command
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
@@ -61,21 +59,6 @@ def run_stages(
         if detail != "quiet":
             show_line(wrap_log(f"report: {path}"))
 
-    return 0
-
-
-def detach(recipe: Recipe, words: Sequence[str]) -> int:
-    """Check the recipe as far as possible now, then submit this command as a job."""
-    check_recipe(recipe)
-    executor = recipe.executor.component().build(recipe.executor)
-    if not hasattr(executor, "detach"):
-        raise ConfigurationError(
-            f"--detach: expected executor.name=slurm, got {recipe.executor.name}"
-        )
-    load_plan(recipe)
-    job, log = executor.detach(recipe.output_folder, python_command("-m", "clozeline", *words))
-    show_line(f"Slurm job {job} runs the pipeline; its log: {log}")
-    show_line(f"`scancel {job}` stops it; running the same command again continues")
     return 0
 
 

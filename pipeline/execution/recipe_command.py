@@ -62,8 +62,6 @@ class PipelineOptions(DetailOptions):
     """show which units are kept, which would run and why, and do nothing"""
     force: Annotated[str | None, Dashed("STAGE")] = None
     """make all units of a stage again"""
-    detach: bool = False
-    """submit the driver itself as a job of Slurm, and return"""
     words: Annotated[tuple[str, ...], OtherKeys("for example input=FILES output=DIR")] = ()
 
 
@@ -112,10 +110,6 @@ def _parse_and_run(
         recipe_actions.show_line(wrap_log(note))
     if options.plan:
         return recipe_actions.show_plan(recipe, stage, verify=options.verify, force=options.force)
-    if options.detach:
-        return recipe_actions.detach(
-            recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")]
-        )
     return recipe_actions.run_stages(
         recipe, stage, options.detail, verify=options.verify, force=options.force
     )

@@ -10,7 +10,6 @@ from clozeline.pipeline.execution.executors._executor import (
     load_work,
     publish_work,
     run_on_node,
-    run_tasks,
 )
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "load_work",
     "publish_work",
     "run_on_node",
-    "run_tasks",
 ]

@@ -9,8 +9,9 @@ import os
 import pickle
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -49,15 +50,22 @@ class Assignment:
     tasks: int
     input_bytes: int | None = None
     """approximate bytes that the pass reads; None: not known"""
-    tick: Callable[[], None] | None = None
-    """called after each unit that runs in the driver's process"""
 
-    def __call__(self, rank: int) -> None:
-        for unit in self.units[rank :: self.tasks]:
-            if not self.step.has_result(unit):
-                self.step(unit)
-                if self.tick is not None:
-                    self.tick()
+    def run(self, ranks: Iterable[int], tick: Callable[[], object] = int) -> None:
+        """Run some tasks in this process; `tick` is called after each unit."""
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        for rank in ranks:
+            for unit in self.units[rank :: self.tasks]:
+                if not self.step.has_result(unit):
+                    self.step(unit)
+                    tick()
+
+    def without_results(self, units: Sequence[int]) -> Sequence[int]:
+        """Return the units that wait for a result.
+
+        The check stops at the first one, which a loop that waits calls again.
+        """
+        return list(dropwhile(self.step.has_result, units))
 
     def task_of(self, unit: int) -> int:
         """Return the task of a unit."""
@@ -131,14 +139,7 @@ def load_work(path: Path) -> Assignment:
     return assignment
 
 
-def run_tasks(assignment: Assignment, ranks: Sequence[int]) -> None:
-    """Run some tasks of an assignment in this process."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for rank in ranks:
-        assignment(rank)
-
-
 def run_on_node(assignment: Assignment, rank: int) -> None:
     """Run one task on a node of a cluster, each of whose cores may have a task."""
     share_memory(len(os.sched_getaffinity(0)))
-    run_tasks(assignment, [rank])
+    assignment.run([rank])

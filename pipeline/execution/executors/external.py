@@ -11,6 +11,7 @@ there, which it renews. If a worker dies, its unit runs again after the other un
 """
 
 import os
+import random
 import shlex
 import shutil
 import sys
@@ -20,7 +21,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import dropwhile
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -87,7 +87,7 @@ def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> 
     """Return when each unit has a result, or a claim whose process has died."""
     claim_at = cache(Holder)
     lost: set[int] = set()
-    waiting = list(assignment.units)
+    waiting = assignment.units
 
     while waiting:
         time.sleep(_POLL_S)
@@ -97,10 +97,7 @@ def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> 
                 if claim_at(path).has_died():
                     lost.add(int(path.name))
 
-        # each check of the records stops at the first missing one, and skips those found before
-        waiting = list(
-            dropwhile(lambda unit: unit in lost or assignment.step.has_result(unit), waiting)
-        )
+        waiting = [unit for unit in assignment.without_results(waiting) if unit not in lost]
 
     if lost:
         sweep(assignment.step.logs.parents[1])
@@ -116,19 +113,11 @@ class WorkOptions:
 
     output: Annotated[Path, HOME_EXPANDED, Positional(0)]
     """output folder of the pipeline"""
-    task: str = "0/1"
-    """I/N: begin with share I of N of the units, then help with the others; I is 0 to N-1 or 1 to
-    N"""
     workers: Annotated[int, Field(ge=1)] | None = None
     """workers that share the memory of this machine or container, at least 1; default: one per core
     of the machine"""
     wait_s: Annotated[float, Field(ge=0)] = 600.0
     """seconds to wait for a pipeline that has not started yet, or whose process has died"""
-
-    def __post_init__(self) -> None:
-        index, _, count = self.task.partition("/")
-        if not (index.isdecimal() and count.isdecimal() and int(index) <= int(count) > 0):
-            raise ValueError(f"task: expected I/N with I at most N, such as 2/8, got '{self.task}'")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -158,11 +147,11 @@ def _work(options: WorkOptions) -> NoReturn:
     while True:
         for path in (output / _FOLDER).glob(published):
             with suppress(FileNotFoundError):  # the driver has removed its folder
-                _run_units(path, *map(int, options.task.split("/")))
+                _run_units(path)
         time.sleep(_POLL_S)
 
 
-def _run_units(path: Path, index: int, count: int) -> None:
+def _run_units(path: Path) -> None:
     """Run published units that nobody has claimed, until the driver removes them."""
     assignment = load_work(path)
     output = _output_of(assignment)
@@ -174,7 +163,8 @@ def _run_units(path: Path, index: int, count: int) -> None:
 
     step = assignment.step
     _say(f"working on {step.logs.parents[1].name}, pass {step.logs.name}")
-    waiting = list(dict.fromkeys([*assignment.units[index % count :: count], *assignment.units]))
+    # in any order, so that many workers do not ask for the same files
+    waiting = random.sample(assignment.units, len(assignment.units))
 
     while path.exists():
         for unit in waiting:

@@ -7,14 +7,13 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Assignment, Executor, run_tasks
+from clozeline.pipeline.execution.executors import Assignment, Executor
 from clozeline.process import child_context, die_with, guard_streams
 from clozeline.repair import explain
 
@@ -36,7 +35,7 @@ class Local(Executor):
     ) -> Mapping[int, str]:
         workers = min(self._config.workers or os.cpu_count() or 1, assignment.tasks)
         if workers == 1:
-            run_tasks(replace(assignment, tick=tick), range(assignment.tasks))
+            assignment.run(range(assignment.tasks), tick)
         else:
             _supervise(assignment, workers, tick)
         return {}
@@ -50,7 +49,7 @@ def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: 
     guard_streams()
     share_memory(workers)
     try:
-        run_tasks(assignment, ranks)
+        assignment.run(ranks)
     except (ClozelineError, OSError) as error:
         # not even a failure can be recorded: the driver meets the same error
         raise SystemExit(explain(error)[0]) from None

@@ -1,7 +1,6 @@
-"""Run tasks in actors of a Ray cluster, which live from pass to pass. Needs the extra `ray`.
+"""Run tasks on a Ray cluster. Needs the extra `ray`.
 
-An actor starts a process and imports the stages once, so a pass with few units takes a fraction of
-a second.
+A process of the cluster imports the stages once and runs one task after another, of any pass.
 """
 
 import os
@@ -9,8 +8,9 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -50,24 +50,13 @@ def start_worker() -> None:
         import_module(stage_module(stage))
 
 
-class _Worker:
-    """An actor, which runs one task after another, of any pass."""
-
-    def __init__(self) -> None:
-        plugins.put_current_folder_last()
-
-    def is_ready(self) -> bool:
-        return True
-
-    def run(self, assignment: Assignment, rank: int) -> None:
-        run_on_node(assignment, rank)
+def _run_task(assignment: Assignment, rank: int) -> None:
+    plugins.put_current_folder_last()
+    run_on_node(assignment, rank)
 
 
 class Ray(Executor):
     """Runs the tasks of a round on a Ray cluster, whose session keeps their logs."""
-
-    _actors: ClassVar[dict[tuple[Any, ...], list[Any]]] = {}
-    """idle actors of this process, by job and resources"""
 
     @config_class
     class Options:
@@ -118,20 +107,12 @@ class Ray(Executor):
         return dict.fromkeys(range(assignment.tasks), why)
 
     def _run(self, ray: Any, assignment: Assignment, tick: Callable[[], None]) -> None:
-        """Give each task to a started actor; the task of an actor that dies is not repeated."""
+        """Run each task once; Ray gives it to a process that has done others, if one is idle."""
         cores = self._options.cpus_per_task
         memory = int(self._options.mem_per_cpu_gb * 2**30)
-        resources = {"num_cpus": cores, "memory": int(cores * memory)}
-        capacity = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
-
-        # reuse idle actors, and start further ones
-        idle = self._actors.setdefault(
-            (ray.get_runtime_context().get_job_id(), *resources.values()), []
+        task = ray.remote(_run_task).options(
+            num_cpus=cores, memory=int(cores * memory), max_retries=0
         )
-        actors = [idle.pop() for _ in range(min(len(idle), assignment.tasks))]
-        worker = ray.remote(_Worker).options(**resources)
-        while len(actors) < min(self._config.workers or capacity, assignment.tasks):
-            actors.append(worker.remote())
 
         # without them, Ray ends this process after a while, and does not say why
         here = ray.get_runtime_context()
@@ -144,44 +125,26 @@ class Ray(Executor):
 
         shared = ray.put(assignment)
         waiting = deque(range(assignment.tasks))
-        # the task of each actor; None: it is starting, which may never end on a full cluster
-        calls: dict[Any, tuple[Any, int | None]] = {
-            actor.is_ready.remote(): (actor, None) for actor in actors
-        }
+        calls: list[Any] = []
 
         try:
-            while calls and (waiting or any(rank is not None for _, rank in calls.values())):
-                done, _ = ray.wait(list(calls), timeout=_POLL_S)
-
+            while waiting or calls:
+                while waiting and len(calls) < (self._config.workers or assignment.tasks):
+                    calls.append(task.remote(shared, waiting.popleft()))
+                done, calls = ray.wait(calls, timeout=_POLL_S)
                 for call in done:
-                    actor, rank = calls.pop(call)
-
-                    try:
+                    # a failure that could not be recorded: the driver meets the same error
+                    with suppress(ray.exceptions.RayTaskError, ray.exceptions.WorkerCrashedError):
                         ray.get(call)
-                    except ray.exceptions.RayActorError:
-                        if rank is not None:  # None: the process cannot start, nor would another
-                            replaced = worker.remote()
-                            calls[replaced.is_ready.remote()] = (replaced, None)
-                        continue
-                    except ray.exceptions.RayTaskError:
-                        pass  # the failure could not be recorded: the driver meets the same error
-
-                    if waiting:
-                        rank = waiting.popleft()
-                        calls[actor.run.remote(shared, rank)] = (actor, rank)
-                    else:
-                        idle.append(actor)
 
                 tick()
                 if time.monotonic() - looked > _LISTENER_S:
                     looked = time.monotonic()
                     for address in daemons:
                         _require_listener(address)
-        except StorageError:  # no daemon is left that could end actors
+        except StorageError:  # no daemon is left that could end tasks
             raise
         except BaseException:  # such as Ctrl-C: no task may continue without its driver
-            for actor, _ in calls.values():
-                ray.kill(actor)
+            for call in calls:
+                ray.cancel(call, force=True)
             raise
-
-        idle.extend(actor for actor, _ in calls.values())

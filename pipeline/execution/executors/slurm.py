@@ -15,9 +15,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
-from itertools import dropwhile
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -34,7 +33,6 @@ from clozeline.pipeline.execution.executors import (
     load_work,
     publish_work,
     run_on_node,
-    run_tasks,
 )
 from clozeline.process import python_command, run_child, start_child
 
@@ -52,10 +50,12 @@ _ENDED_STATES: Final = frozenset(
         "REVOKED",
     }
 )
-# Messages of `sbatch` after which a later try may succeed: the user or the cluster has too many
-# jobs, or the cluster cannot be reached.
-_LIMIT_MESSAGE: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
-_UNREACHABLE_MESSAGE: Final = re.compile("Unable to contact|timed out")
+# Messages of `sbatch` after which a later try may succeed: the array is too large, or the user or
+# the cluster has too many jobs (a smaller array may be accepted at once); or the cluster cannot be
+# reached.
+_TRY_AGAIN: Final = re.compile(
+    "(Invalid job array|Submit[A-Za-z]*Limit|queue full|retrying)|Unable to contact|timed out"
+)
 _SILENT_QUERIES: Final = 30
 """The driver stops after as many unanswered queries of the queue."""
 _LATE_QUERIES: Final = 6
@@ -65,20 +65,9 @@ _RECORDS_S: Final = 1.0
 """Seconds between two checks for records, which are cheaper than queries of the queue."""
 # A user's defaults and the variables of an outer job would become options of our commands. Only the
 # variables that lead to the cluster are passed on.
-_OPTION_PREFIXES: Final = (
-    "SLURM_",
-    "SBATCH_",
-    "SRUN_",
-    "SALLOC_",
-    "SQUEUE_",
-    "SCANCEL_",
-    "SCONTROL_",
-)
+_OPTION_PREFIXES: Final = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_")
 _KEPT_VARIABLES: Final = ("SLURM_CONF", "SLURM_JWT")
-_DEFAULT_ARRAY: Final = 1001
-"""Largest array by Slurm's default, if the cluster does not report its limit."""
 _JOB_SCRIPT_FILE: Final = "job.sh"
-_DRIVER_SCRIPT_FILE: Final = "driver.sh"
 
 
 class Slurm(Executor):
@@ -100,8 +89,6 @@ class Slurm(Executor):
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
         """a pass that reads fewer bytes runs in the driver's process; 0: submit every pass"""
-        driver_time: str | None = None
-        """time limit of the driver's job with `--detach`; null: the limit of the partition"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
         """seconds between two queries of the queue"""
 
@@ -111,14 +98,15 @@ class Slurm(Executor):
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Submit the tasks, wait for the jobs, and return how tasks ended."""
-        if (
-            assignment.input_bytes is not None
-            and assignment.input_bytes < self._options.driver_bytes
-        ):
-            run_tasks(replace(assignment, tick=tick), range(assignment.tasks))
+        small = self._options.driver_bytes
+        if assignment.input_bytes is not None and assignment.input_bytes < small:
+            assignment.run(range(assignment.tasks), tick)
             return {}
 
-        _require_sbatch()
+        if shutil.which("sbatch") is None:
+            raise StorageError(
+                "executor slurm: the command sbatch is missing; start on a login node"
+            )
         folder = assignment.step.logs.resolve()
         if "\\" in str(folder):
             raise ConfigurationError(
@@ -143,39 +131,6 @@ class Slurm(Executor):
         self.final = arrays.are_canceled()
         return arrays.endings()
 
-    def detach(self, folder: Path, words: Sequence[str]) -> tuple[str, Path]:
-        """Submit the driver as a job of one core, which outlives the login; return job id and log.
-
-        If its node fails, the job starts again and continues. A second driver of the same output is
-        refused.
-        """
-        _require_sbatch()
-        folder.mkdir(parents=True, exist_ok=True)
-        name = _job_name("driver", folder.resolve())
-        queued = _command(
-            "squeue", f"--user={os.geteuid()}", f"--name={name}", "--noheader", "--format=%A"
-        )
-        if job := queued.stdout.strip():
-            raise StorageError(
-                f"output: {folder}: Slurm job {job} already runs this output; stop it by `scancel "
-                f"{job}`"
-            )
-
-        publish_text(folder / _DRIVER_SCRIPT_FILE, f"#!/bin/bash\nexec {shlex.join(words)}\n")
-        log = f"{folder.resolve()}/driver-".replace("%", "%%")
-        limits = {
-            "time": self._options.driver_time,
-            "cpus-per-task": 1,
-            "output": f"{log}%j.out",
-            "job-name": name,
-        }
-
-        code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER_SCRIPT_FILE)])
-        if code:
-            raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
-        job = _job_id(said)
-        return job, folder / f"driver-{job}.out"
-
     def _wait(
         self,
         arrays: "_Arrays",
@@ -186,11 +141,10 @@ class Slurm(Executor):
         """Submit tasks as the cluster takes them, until all units or all tasks are finished."""
         silent = 0
         late = 0
-        reported = False
+        said = ""
         next_query = 0.0
-        waiting = list(assignment.units)
-        # each check of the records stops at the first missing one, and skips those found before
-        while waiting := list(dropwhile(assignment.step.has_result, waiting)):
+        waiting = assignment.units
+        while waiting := assignment.without_results(waiting):
             if time.monotonic() >= next_query:
                 queued = arrays.query_states()
                 silent = silent + 1 if queued is None else 0
@@ -201,18 +155,16 @@ class Slurm(Executor):
 
                 if queued is not None and arrays.left and not arrays.are_canceled():
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
-                    if refusal and not reported:
-                        report(
+                    if refusal and not said:
+                        said = (
                             f"executor slurm: {assignment.tasks - arrays.left:,} of "
                             f"{assignment.tasks:,} tasks are submitted; the others wait for the "
                             f"cluster ({refusal})"
                         )
-                        reported = True
+                        report(said)
                 elif queued == 0:
                     late += 1
-                    if late > _LATE_QUERIES or any(
-                        state != "COMPLETED" for state in arrays.states.values()
-                    ):
+                    if late > _LATE_QUERIES or {*arrays.states.values()} - {"COMPLETED"}:
                         return
 
                 next_query = time.monotonic() + self._options.poll_s
@@ -230,7 +182,9 @@ class _Arrays:
         self._folder = folder
         self._options = options
         self._workers = workers
-        self.name = _job_name(folder.parents[1].name, folder)
+        digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+        self.name = f"clozeline-{folder.parents[1].name}-{digest}"
+        """common name of the jobs of a folder, by which a later driver finds them"""
         self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
         self.left = tasks
         """number of tasks that are not submitted yet; they are the last tasks"""
@@ -239,8 +193,6 @@ class _Arrays:
         self.states: dict[int, str] = {}
         """last known state of each task"""
         self._tasks = tasks
-        self._largest = 0
-        self._size = tasks
 
     def are_canceled(self) -> bool:
         """Return whether a task was canceled."""
@@ -275,111 +227,75 @@ class _Arrays:
     def submit(self) -> str:
         """Submit arrays until all tasks are submitted, or the cluster refuses; return its message.
 
-        A refused array is halved; after an accepted one, the next is twice as large. With
-        `workers`, only one array is submitted at a time.
+        A refused array is halved. With `workers`, only one array is submitted at a time.
         """
-        if not self._largest:
-            config = _command("scontrol", "show", "config").stdout
-            limits = re.findall(r"MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", config)
-            self._largest = min(
-                (int(size or tasks) for size, tasks in limits), default=_DEFAULT_ARRAY
-            )
-
+        size = self.left
         while self.left:
-            count = min(self._size, self.left, self._largest)
-            first = self._tasks - self.left
-            job, refusal = self._submit_array(first, count)
-
-            if job:
-                self.firsts[job] = first
-                self.left -= count
-                self._size = 2 * count
+            size = min(size, self.left)
+            code, said = self._submit_array(self._tasks - self.left, size)
+            if not code:
+                job = said.splitlines()[-1].partition(";")[0]  # without the name of the cluster
+                self.firsts[job] = self._tasks - self.left
+                self.left -= size
                 if self._workers:
                     break
-            elif count == 1 or _UNREACHABLE_MESSAGE.search(refusal):
-                return refusal
+            elif (again := _TRY_AGAIN.search(said)) is None:
+                raise StorageError(f"executor slurm: sbatch refused the job: {said}")
+            elif size == 1 or not again[1]:
+                return said
             else:
-                self._size = count // 2
+                size //= 2
 
         return ""
 
-    def _submit_array(self, first: int, count: int) -> tuple[str, str]:
-        """Submit an array.
-
-        Return its job id and "", or "" and the reason if the cluster is full.
-        """
+    def _submit_array(self, first: int, count: int) -> tuple[int, str]:
+        """Submit an array; return exit code and output of `sbatch`."""
         at_once = f"%{self._workers}" if self._workers else ""
         # Slurm would replace `%a` in the name of a folder, too
         logs = f"{self._folder}/".replace("%", "%%")
-        words = {
+        words: dict[str, object] = {
+            "partition": self._options.partition,
+            "time": self._options.time,
+            "nodes": 1,
+            "ntasks": 1,
+            "cpus-per-task": self._options.cpus_per_task,
+            "requeue": "",
+            "qos": self._options.qos,
+        }
+        # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+        if not any(name.startswith("mem") for name in self._options.sbatch_args):
+            words["mem-per-cpu"] = f"{self._options.mem_per_cpu_gb}G"
+        words |= {
+            **self._options.sbatch_args,
+            "export": "ALL",
+            "parsable": "",
             "output": f"{logs}%A_%a.out",
             "job-name": self.name,
             "array": f"0-{count - 1}{at_once}",
         }
-
-        code, said = _sbatch(
-            [*_flags(self._options, words), str(self._folder / _JOB_SCRIPT_FILE), str(first)]
-        )
-        if code and not _LIMIT_MESSAGE.search(said) and not _UNREACHABLE_MESSAGE.search(said):
-            raise StorageError(f"executor slurm: sbatch refused the job: {said}")
-        return ("", said) if code else (_job_id(said), "")
+        flags = [
+            f"--{name}" if value == "" else f"--{name}={value}"
+            for name, value in words.items()
+            if value is not None
+        ]
+        return _sbatch(*flags, str(self._folder / _JOB_SCRIPT_FILE), str(first))
 
     def endings(self) -> dict[int, str]:
         """Return messages about how the tasks ended, with their logs."""
         endings = dict.fromkeys(
             range(self._tasks), "its task was not submitted, since another one was canceled"
         )
-
-        for task in range(self._tasks - self.left):
-            job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
-            state = self.states.get(task, "")
-            index = task - first
-            how = f"ended as {state}" if state in _ENDED_STATES else "left the queue"
-            log = self._folder / f"{job}_{index}.out"
-            endings[task] = (
-                f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
-            )
-
+        ends = [*self.firsts.values(), self._tasks - self.left]
+        for (job, first), end in zip(self.firsts.items(), ends[1:], strict=True):
+            for task in range(first, end):
+                state = self.states.get(task, "")
+                how = f"ended as {state}" if state in _ENDED_STATES else "left the queue"
+                log = self._folder / f"{job}_{task - first}.out"
+                endings[task] = (
+                    f"task {task - first} of Slurm job {job} {how} before this unit was done; its "
+                    f"log: {log}"
+                )
         return endings
-
-
-def _job_name(what: str, folder: Path) -> str:
-    """Return the common name of the jobs of a folder, by which a later driver finds them."""
-    return f"clozeline-{what}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
-
-
-def _job_id(said: str) -> str:
-    """Return the job id from the output of `sbatch --parsable`, without the name of the cluster."""
-    return said.splitlines()[-1].partition(";")[0]
-
-
-def _require_sbatch() -> None:
-    if shutil.which("sbatch") is None:
-        raise StorageError("executor slurm: the command sbatch is missing; start on a login node")
-
-
-def _flags(options: Slurm.Options, fixed: Mapping[str, object]) -> list[str]:
-    """Return the options of `sbatch`: configured ones, replaced by `fixed`.
-
-    None omits an option.
-    """
-    words: dict[str, object] = {
-        "partition": options.partition,
-        "time": options.time,
-        "nodes": 1,
-        "ntasks": 1,
-    }
-
-    words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
-    # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
-    if not any(name.startswith("mem") for name in options.sbatch_args):
-        words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
-    words |= {**options.sbatch_args, "export": "ALL", "parsable": "", **fixed}
-    return [
-        f"--{name}" if value == "" else f"--{name}={value}"
-        for name, value in words.items()
-        if value is not None
-    ]
 
 
 def _process_settings() -> dict[str, Any]:
@@ -400,24 +316,19 @@ def _command(*words: str) -> subprocess.CompletedProcess[str]:
     return run_child(words, **_process_settings())
 
 
-def _sbatch(words: Sequence[str]) -> tuple[int, str]:
+def _sbatch(*words: str) -> tuple[int, str]:
     """Return exit code and output of `sbatch`; kill it if it would retry for minutes."""
     pipe = subprocess.PIPE
     said = ""
-
     with start_child(
         ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_process_settings()
     ) as process:
         assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                said += line
-                if "retrying" in line:
-                    process.kill()
-            return process.wait(), said.replace("sbatch: error: ", "").strip()
-        except BaseException:
-            process.kill()
-            raise
+        for line in process.stdout:
+            said += line
+            if "retrying" in line:
+                process.kill()
+        return process.wait(), said.replace("sbatch: error: ", "").strip()
 
 
 def main(arguments: list[str]) -> int:

@@ -162,8 +162,6 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     assert ", free space: " in said
     assert "first run" in said
     assert rows_of_plan(said)["group"][:2] == ["unknown", "yet"]
-    assert main(["--detach", *words]) == 64
-    assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
     with monkeypatch.context() as patched:

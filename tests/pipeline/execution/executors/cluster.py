@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
-COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
-CONFIGURATION = "MaxArraySize            = 2\nSchedulerParameters     = bf_interval=1\n"
+COMMANDS = ("sbatch", "squeue", "scancel")
+MOST_TASKS = 2
 
 
 def install(folder, monkeypatch, ends=None, room=100):
@@ -36,16 +36,20 @@ def install(folder, monkeypatch, ends=None, room=100):
 
 
 def run(cluster, command, words):
+    options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
+    tasks = 1 + int((options.get("array") or "0").partition("%")[0].removeprefix("0-"))
+    if tasks > MOST_TASKS:
+        print(
+            "sbatch: error: Batch job submission failed: Invalid job array specification",
+            file=sys.stderr,
+        )
+        return 1
     with (cluster / "calls").open("a") as calls:
         calls.write(" ".join([command, *words]) + "\n")
-    options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
     jobs = {path.stem: json.loads(path.read_text()) for path in sorted(cluster.glob("*.job"))}
     facts = json.loads((cluster / "facts.json").read_text())
 
-    if command == "scontrol":
-        print(CONFIGURATION)
-    elif command == "sbatch":
-        tasks = 1 + int(options["array"].partition("%")[0].removeprefix("0-"))
+    if command == "sbatch":
         if (
             tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"])
             > facts["room"]

@@ -55,12 +55,11 @@ def execute(output, fault="", name="external"):
         StageRun(toy, KnownRecords()).execute(Progress())
 
 
-def start(*words, folder=ROOT, variables=None):
+def start(*words, folder=ROOT):
     """Start a program, whose messages can be read from its output."""
     pipe = subprocess.PIPE
-    environment = VARIABLES | (variables or {})
     return subprocess.Popen(
-        words, cwd=folder, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        words, cwd=folder, env=VARIABLES, stdout=pipe, stderr=subprocess.STDOUT, text=True
     )
 
 

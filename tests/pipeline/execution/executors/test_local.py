@@ -136,7 +136,7 @@ def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, da
 
     for rank in data.draw(st.permutations(range(tasks))):
         before = len(step.runs)
-        assignment(rank)
+        assignment.run([rank])
         ran = step.runs[before:]
         assert [assignment.task_of(unit) for unit in ran] == [rank] * len(ran)
         assert ran == [unit for unit in units if unit in ran], "in their order"

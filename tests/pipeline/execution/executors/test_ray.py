@@ -11,7 +11,6 @@ import pytest
 
 from clozeline import plugins
 from clozeline.errors import PartialFailureError, StorageError
-from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.unit_record import KnownRecords
@@ -79,9 +78,6 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path, monkeypatch):
 
     try:
         there = execute(tmp_path / "ray", "ray", mem_per_cpu_gb=0.25)
-        (actor,) = idle = next(iter(Ray._actors.values()))
-        again = execute(tmp_path / "again", "ray", mem_per_cpu_gb=0.25)
-        assert idle == [actor], "one actor ran both passes of both stages"
         with pytest.raises(
             PartialFailureError, match="its Ray task ended before this unit was done"
         ):
@@ -92,7 +88,7 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path, monkeypatch):
     finally:
         ray.shutdown()
 
-    assert there == again == execute(tmp_path / "local", "local")
+    assert there == execute(tmp_path / "local", "local")
 
 
 def prepare(folder, patch):

@@ -2,8 +2,6 @@
 
 import os
 import shlex
-import signal
-import subprocess
 import sys
 import time
 
@@ -11,7 +9,6 @@ import pytest
 
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
-from tests.distributed import ROOT
 from tests.one_node_slurm import MISSING, WHY, ask, one_node
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
@@ -82,35 +79,16 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, t
         assert there == tree(tmp_path / "local" / stage), stage
 
 
-@pytest.mark.usefixtures("default_signals")
-def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
+def test_a_driver_is_a_job_itself(cluster, tmp_path):
     output = tmp_path / "out"
-    words = arguments(tmp_path, SHORT)
-    command = [
-        sys.executable,
-        "-m",
-        "clozeline",
-        "pipeline",
-        *words,
-        f"output={output}",
-        *JOBS,
-        "--detach",
-    ]
-
-    shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
-    with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:
-        until((tmp_path / "returned").exists)
-        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        os.killpg(login.pid, signal.SIGHUP)
-
-    assert second.returncode == 74
-    assert "runs this output; stop it by `scancel" in second.stderr
-
+    words = [*arguments(tmp_path, SHORT), f"output={output}", *JOBS]
+    command = shlex.join([sys.executable, "-m", "clozeline", "pipeline", *words])
+    log = tmp_path / "driver.out"
+    ask({}, "sbatch", "--partition=cpu", "--mem=1G", f"--output={log}", f"--wrap={command}")
     until(lambda: not queued(), 300)
-    (log,) = output.glob("driver-*.out")
 
     assert "report:" in log.read_text()
-    assert main([*words, f"output={tmp_path / 'local'}"]) == 0
+    assert main([*words[:-3], f"output={tmp_path / 'local'}"]) == 0
 
     for stage in all_stages():
         there = {
