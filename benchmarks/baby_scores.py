@@ -24,8 +24,8 @@ import transformers  # its classes are loaded at their first use
 import yaml
 from torch import Tensor
 
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
-from clozeline.tools.runs.evaluation.perplexity import TokenNgrams
+from clozeline.extensions.evaluation.minimal_pairs import Pair, compare_first, read_pairs
+from clozeline.extensions.evaluation.perplexity import TokenNgrams
 
 SMALLEST = None
 Sums = np.ndarray[Any, np.dtype[np.float64]]

@@ -14,7 +14,7 @@ from clozeline.model.compression.early_exit import EarlyExit, Entropy
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run, set_rows
+from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run, set_rows
 from clozeline.train.data.stream.collate import Collate
 
 ENTROPIES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7)

@@ -34,7 +34,7 @@ CONFIGS = ROOT / "configs"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "extensions").glob("*/README.md")),
+    *sorted((ROOT / "extensions").glob("*/*.md")),
 ]
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
 ONLY_PARSED = (

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import main
+from clozeline.extensions.evaluation.last_word_prediction import read_passages
+from clozeline.extensions.evaluation.masked_facts import read_facts
+from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 
 ROOT = Path(__file__).parents[1]
 TEXTBOOK = ROOT / "configs" / "textbook"

@@ -24,8 +24,9 @@ _OUTSIDE: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     **{
-        path.relative_to(_ROOT).as_posix(): f"extensions/{path.parent.name}.md"
-        for path in _ROOT.glob("extensions/*/README.md")
+        file: file.replace("/README.md", ".md")
+        for path in _ROOT.glob("extensions/*/*.md")
+        for file in [path.relative_to(_ROOT).as_posix()]
     },
 }
 _FILES_BY_PAGE: Final = {page: file for file, page in _OUTSIDE.items()}

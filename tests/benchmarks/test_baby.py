@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("transformers")
 from benchmarks.baby import curve, name_of
 from benchmarks.baby_scores import Counts, accuracies
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair
+from clozeline.extensions.evaluation.minimal_pairs import Pair
 
 
 def test_kneser_ney_by_hand():

@@ -70,26 +70,6 @@ def test_a_script_prints_what_its_command_prints(tmp_path):
     assert "row 4" in printed[0].stdout
 
 
-def test_a_script_hides_no_library(tmp_path):
-    """`tools/runs/evaluate.py` and the library `evaluate` have one name.
-
-    The harness imports the library.
-    """
-    (tmp_path / "evaluate.py").write_text("CASES = 7\n")
-    probe = tmp_path / "probe.py"
-    probe.write_text(
-        "import runpy, sys\nsys.path[0] = "
-        f"{str(ROOT / 'tools' / 'runs')!r}\nsys.path.append({str(tmp_path)!r})\nsys.argv = "
-        "['evaluate.py', '--help']\ntry:\n    "
-        f"runpy.run_path({str(ROOT / 'tools' / 'runs' / 'evaluate.py')!r}, "
-        "run_name='__main__')\nexcept SystemExit:\n    import evaluate\n    print(evaluate.CASES)\n"
-    )
-
-    done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
-
-    assert done.stdout.endswith("7\n")
-
-
 @config_class
 class Tool(Settings):
     """Options of a tool."""

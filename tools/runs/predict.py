@@ -28,7 +28,6 @@ from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
-from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import (
     TRUNCATED,
     Layout,
@@ -43,6 +42,7 @@ from clozeline.tools.runs.inference.unlabeled_rows import (
     read_unlabeled,
     task_reader,
 )
+from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
 if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import Record

@@ -27,13 +27,13 @@ from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
-from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import (
     InputColumns,
     build_rows,
     read_unlabeled,
     task_reader,
 )
+from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
 
 @dataclass(frozen=True, slots=True)

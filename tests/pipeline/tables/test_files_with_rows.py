@@ -4,6 +4,10 @@ them."""
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.evaluation.last_word_prediction import read_passages
+from clozeline.extensions.evaluation.masked_facts import read_facts
+from clozeline.extensions.evaluation.minimal_pairs import read_pairs
+from clozeline.extensions.evaluation.prompting.template import Template, read_rows
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
@@ -11,12 +15,8 @@ from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables import read_list, read_named_texts
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.tools.runs.inference.generated_text import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
-from clozeline.tools.runs.prompting.template import Template, read_rows
 from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline.tables.odd_files import BOM, CAFE, HELLO, NFD, NO_ROWS, ROWS, TEXTS, write
 from tests.pipeline.tasks.readers.reading import reader_of

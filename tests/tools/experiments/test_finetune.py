@@ -6,11 +6,11 @@ import pytest
 
 from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_overrides, main
-from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.train.checkpoint.trained_model import read_config
-from tests.tools.runs.evaluation.task_runs import body_and_recipe
+from tests.tools.runs.task_scores.task_runs import body_and_recipe
 
 
 @pytest.mark.slow

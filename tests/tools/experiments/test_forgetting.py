@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import clozeline.tools.runs.fisher
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun import runner, task_sequence
 from clozeline.tools.experiments.multirun.task_sequence import (
@@ -22,10 +23,9 @@ from clozeline.tools.experiments.multirun.task_sequence import (
     summary,
     summary_lines,
 )
-from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import start, tuned_run
+from tests.tools.runs.task_scores.task_runs import start, tuned_run
 from tests.train.masked_set import write_masked_sets
 
 
@@ -60,7 +60,7 @@ def commands(one_rank, monkeypatch):
 def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     one_rank, commands, tmp_path, capsys
 ):
-    """Accuracies are those of tools/runs/evaluate.py; what is done is not done again.
+    """Accuracies are those of extensions/evaluation/commands/evaluate.py; what is done is not done again.
 
     Other words are refused.
     """

@@ -13,7 +13,7 @@ from clozeline.tools.experiments.self_train import main as self_train
 from clozeline.train.checkpoint.trained_model import read_config
 from tests.pages import checked
 from tests.sealed_lines import sealed
-from tests.tools.runs.evaluation.task_runs import body_and_recipe
+from tests.tools.runs.task_scores.task_runs import body_and_recipe
 from tests.train.synthetic import plain_config
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens, write_rule
@@ -16,7 +17,6 @@ from clozeline.tools.models.compression.comparison import random_batch
 from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
-from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel

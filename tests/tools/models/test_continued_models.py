@@ -19,7 +19,7 @@ from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from tests.pipeline.miniature import text, write_corpus, write_recipe
-from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.runs.task_scores.task_runs import start
 
 CONFIG = {
     "vocab_size": 400,

@@ -12,7 +12,7 @@ from clozeline.train.startup.starting_model import open_teacher
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
-from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.runs.task_scores.task_runs import start
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import NUMBERS, write_objective_sets
 

@@ -14,11 +14,11 @@ from sklearn import metrics
 from sklearn.metrics import f1_score
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.evaluation.prompting.report import metrics_of
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
-from clozeline.tools.runs.prompting.report import metrics_of
 from clozeline.train.task_heads import _text_metrics
 from clozeline.train.task_heads._metrics import METRICS, parity_scores, question_scores, score
 from clozeline.train.task_heads._text_metrics import text_metrics

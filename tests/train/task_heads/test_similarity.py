@@ -17,8 +17,8 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
-from clozeline.tools.runs.evaluation.scores import lines_of, scores_of
-from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
+from clozeline.tools.runs.task_scores.scores import lines_of, scores_of
+from clozeline.tools.runs.task_scores.task_run import TaskRun, set_rows
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input

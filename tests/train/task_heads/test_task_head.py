@@ -24,13 +24,13 @@ from clozeline.pipeline.tasks.readers import (
     read_task_metadata,
 )
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.inference.unlabeled_rows import (
     InputColumns,
     build_rows,
     read_unlabeled,
     task_reader,
 )
+from clozeline.tools.runs.task_scores.task_run import set_rows
 from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
 from clozeline.train.task_heads._bag_of_words import fit_predict

@@ -23,6 +23,7 @@ from clozeline.configuration.config import (
     load_config,
 )
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.evaluation.heldout_score import heldout_score
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
@@ -31,7 +32,6 @@ from clozeline.tools.command import Natural, OutputPath, Positive, UserPath
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import ExperimentTraining, run_step
 from clozeline.tools.model_folder import write_tensors
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import with_absolute_paths
 

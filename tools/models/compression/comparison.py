@@ -28,8 +28,8 @@ from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.command import Positive, UserPath
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
-from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.tools.runs.task_scores.early_exits import ExitingModel, ExitOptions
+from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import exported_form

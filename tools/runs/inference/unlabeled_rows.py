@@ -24,7 +24,7 @@ from clozeline.pipeline.tables import Rejected, RowFile, open_table
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.tools.runs.evaluation.task_run import TaskRun
+from clozeline.tools.runs.task_scores.task_run import TaskRun
 
 if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import TaskHead

@@ -7,7 +7,7 @@ import yaml
 from clozeline.tools.experiments.multirun.finetuning_plan import plan_finetuning, tell_time
 from clozeline.train.data.sets.finetuning import plan_learning_rate
 from tests.sealed_lines import sealed
-from tests.tools.runs.evaluation.task_runs import TASKS
+from tests.tools.runs.task_scores.task_runs import TASKS
 from tests.train.synthetic import plain_config
 
 AUTO = ["steps=auto", "optimizer.learning_rate=auto"]

@@ -19,7 +19,7 @@ from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
-from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.runs.task_scores.task_runs import start
 from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT

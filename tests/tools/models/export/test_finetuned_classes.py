@@ -8,15 +8,15 @@ import torch
 import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs import predict
-from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
-from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.runs.task_scores.task_runs import start
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 64} | {
     f"{side}_{key}": size

@@ -16,7 +16,7 @@ from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.runs import predict
 from tests.pipeline.task_files import run as run_recipe
 from tests.pipeline.task_files import write_recipe_of
-from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.runs.task_scores.task_runs import start
 
 BODY = (
     "family: encoder, dim: 32, layers: 2, attention_heads: 2, ffn_dim: 64, type_vocab_size: 2, "

@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.tools.runs import predict
-from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled, task_reader
+from clozeline.tools.runs.task_scores.task_run import open_task_run
 from clozeline.train.task_heads.classification import ClassificationTaskHead
 from clozeline.train.task_heads.lm import LmTaskHead
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written

@@ -1,0 +1,377 @@
+"""Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
+
+The run is fine-tuned on a task. Metrics are those of the task, over all rows of the split at once,
+next to baselines without the model: `majority`, the most frequent answer, and `words`, a logistic
+regression on which single words occur in a text, fitted on the training rows (for numbers and
+choices a ridge regression). Scores below a baseline are marked. Several ranks share the rows; the
+JSON is the same as from one process. `predictions=FILE` writes each prediction with its answer;
+`errors=true` shows the confusion of classes, scores by class and the worst predictions.
+
+A run that is trained on texts has no task: its loss and perplexity on its held-out sets are
+computed.
+
+Any run: `perplexity=SET_OR_TEXT` computes the perplexity of texts, or with `score=pll` the
+pseudo-perplexity of a masked model, `suite=blimp input=FOLDER` the accuracy on minimal pairs,
+`probe=layers task=FOLDER` what each layer knows of tagged words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from clozeline.command_line import ChoosesMode, Hidden
+from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import non_default_keys
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish_text
+from clozeline.pipeline.tables import KeyedTexts
+from clozeline.pipeline.text.normal_form import NormalForm
+from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
+from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths
+from clozeline.tools.runs.inference.text_likelihoods import Score
+from clozeline.tools.runs.task_scores.early_exits import ExitOptions
+from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
+from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
+
+if TYPE_CHECKING:
+    from clozeline.train.distributed.process_group import World
+
+Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
+"""scores as plain data, and as lines"""
+
+
+@config_class
+class Scored(CheckpointChoice, JsonSwitch):
+    """The checkpoint to score, and where its scores go."""
+
+    output: OutputPath | None = None
+    """file for the JSON"""
+    local_rank: Annotated[int | None, Hidden()] = None
+    """set by a launcher"""
+
+
+@config_class
+class EvaluateOptions(Scored):
+    """The split of a task to score, and how."""
+
+    split: str = "dev"
+    """folder of the split next to the training set: dev, test, dev_matched"""
+    task: Path | None = None
+    """folder of the task's sets; default: that of the run's training set"""
+    predictions: OutputPath | None = None
+    """file for the predictions, as JSON lines: each with its texts, the gold answer and the
+    error"""
+    errors: bool = False
+    """also show the confusion of classes, scores by class, and the worst predictions"""
+    exit: ExitOptions | None = None
+    """rows leave at the first classifier that is sure enough, {entropy: 0.3}, or that agrees with
+    those before it, {patience: 2}; for a head that was trained with `exits`; default: all layers
+    read all rows"""
+    tune: bool = False
+    """questions without answers: choose the threshold of no answer with the best F1 on this split,
+    and store it in RUN for later scores and predictions of the checkpoint"""
+
+
+@config_class
+class PerplexityOptions(Scored):
+    """Texts to compute the perplexity of."""
+
+    perplexity: Annotated[Path | KeyedTexts, ChoosesMode()]
+    """texts, or a shard set: a file or folder; `{path: posts.jsonl, text_key: body}` names the
+    field or column"""
+    score: Score | None = None
+    """type of score; pll, pll_word and mntp give the pseudo-perplexity of a masked model; default:
+    the first of causal, pll that the training prepared"""
+    window: Positive | None = None
+    """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP];
+    default: the length of training rows, or the positions of a model that came from elsewhere"""
+    stride: Positive | None = None
+    """score=causal: tokens between windows, of which the last `stride` are scored; default: half of
+    one"""
+    baseline: Path | KeyedTexts | None = None
+    """texts to count in for baselines, a file or folder: perplexity, n-grams of the model's tokens
+    (interpolated Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
+    ngram: Annotated[int, Field(ge=1, le=8)] = 5
+    """tokens of the longest n-grams of the baseline"""
+    normalize: NormalForm = "prose"
+    """stored form of the texts, as `clean.normalize` of the training data; none scores them as they
+    are"""
+
+    def scores(self, trained: TrainedModel) -> Scores:
+        """Return the perplexity."""
+        from clozeline.extensions.evaluation.perplexity import perplexity_lines, perplexity_scores
+
+        scores = perplexity_scores(
+            trained,
+            self.perplexity,
+            self.window,
+            self.stride,
+            self.baseline,
+            self.ngram,
+            self.score,
+            self.normalize,
+        )
+
+        return scores, perplexity_lines({**scores, "step": trained.step})
+
+
+@config_class
+class SuiteOptions(Scored):
+    """Items that any language model can be scored on."""
+
+    suite: Annotated[Literal["blimp", "pairs", "lambada", "lama", "lm_eval"], ChoosesMode()]
+    """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK
+    and entity tracking; lambada: passages whose last word is predicted; lama: sentences with a
+    masked word; lm_eval: tasks of EleutherAI's harness"""
+    input: Path
+    """file of the suite, or the folder with its files"""
+    score: Score | None = None
+    pairs: Positive | None = None
+    """blimp, pairs: maximum number of pairs per paradigm; default: all"""
+    baseline: Path | KeyedTexts | None = None
+    candidates: Path | None = None
+    """lama: file with the candidate words, one per line; default: the words of all facts"""
+    tasks: tuple[str, ...] = ()
+    """lm_eval: names of the tasks"""
+    normalize: NormalForm = "prose"
+
+    def __post_init__(self) -> None:
+        if (self.suite == "lm_eval") != bool(self.tasks):
+            raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
+
+    def scores(self, trained: TrainedModel) -> Scores:
+        """Return the scores of the items."""
+        from clozeline.extensions.evaluation import (
+            last_word_prediction,
+            lm_eval_tasks,
+            masked_facts,
+            minimal_pairs,
+        )
+
+        if self.suite == "lm_eval":
+            scores = lm_eval_tasks.task_scores(trained, self.tasks, self.input, self.normalize)
+            lines = lm_eval_tasks.task_lines
+        elif self.suite == "lambada":
+            scores = last_word_prediction.score(trained, self.input, self.normalize)
+            lines = last_word_prediction.last_word_lines
+        elif self.suite == "lama":
+            scores = masked_facts.score(trained, self.input, self.candidates, self.normalize)
+            lines = masked_facts.fact_lines
+        else:
+            scores = minimal_pairs.score(
+                trained, self.input, self.pairs, self.baseline, self.score, self.normalize
+            )
+            scores = {"suite": self.suite, **scores}
+            lines = minimal_pairs.pair_lines
+            if self.suite != "blimp":
+                del scores["published"]
+
+        return scores, lines({**scores, "step": trained.step})
+
+
+@config_class
+class ProbeOptions(Scored):
+    """A task whose words each layer is probed on."""
+
+    probe: Annotated[Literal["layers"], ChoosesMode()]
+    """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of
+    `task`"""
+    task: Path
+    split: str = "dev"
+
+    def scores(self, trained: TrainedModel) -> Scores:
+        """Return the accuracy of each layer."""
+        from clozeline.extensions.evaluation.layer_probes import probe_lines, probe_scores
+
+        scores = probe_scores(trained, self.task, self.split)
+        return scores, probe_lines({**scores, "step": trained.step})
+
+
+@config_class
+class EvaluateTask(EvaluateOptions, MovedSets, RunArgument):
+    """A run, and how to score it on a task."""
+
+
+@config_class
+class EvaluatePerplexity(PerplexityOptions, RunArgument):
+    """A run, and the texts to compute the perplexity of."""
+
+
+@config_class
+class EvaluateSuite(SuiteOptions, RunArgument):
+    """A run, and the items to score it on."""
+
+
+@config_class
+class EvaluateLayers(ProbeOptions, RunArgument):
+    """A run, and the words to probe its layers on."""
+
+
+def score_task(
+    run: Path,
+    options: EvaluateOptions,
+    world: World | None = None,
+    set_paths: SetPaths | None = None,
+) -> tuple[str, list[str]]:
+    """Score a run on its task, and write its predictions.
+
+    Return the scores as JSON text, and lines about its errors.
+    """
+    from clozeline.tools.runs.task_scores.answer_threshold import store_threshold
+    from clozeline.tools.runs.task_scores.error_analysis import (
+        collect_answers,
+        error_lines,
+        record_lines,
+    )
+    from clozeline.tools.runs.task_scores.scores import scores_of, to_json
+    from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
+    from clozeline.train.task_heads._task_head import merge_shares
+
+    opened = open_task_run(run, options.split, options.task, options.step, set_paths)
+    opened = replace(opened, exit=options.exit)
+    rows = set_rows(opened.shards)
+    answer = opened.answer
+
+    if options.tune and not opened.facts.unanswerable:
+        raise ConfigurationError(
+            f"tune: {opened.facts.name} has no questions without answers, remove the key"
+        )
+
+    rank, size = (0, 1) if world is None else (world.rank, world.size)
+    share = answer.predict(opened.task, rows, rank, size)
+    shares = [share] if world is None else world.gather(share)
+    used: dict[str, object] = {}
+    if options.exit is not None and (exiting := opened.exiting) is not None:
+        counts = [exiting.counts] if world is None else world.gather(exiting.counts)
+        used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}
+
+    result: tuple[str, list[str]] = "", []
+
+    if rank == 0:
+        predicted = merge_shares(shares, len(rows))
+
+        if options.tune:
+            threshold, f1 = answer.choose_threshold(rows, predicted)
+            store_threshold(
+                run,
+                threshold,
+                {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1},
+            )
+            opened = replace(opened, threshold=threshold)
+
+        lines: list[str] = []
+
+        if options.predictions is not None or options.errors:
+            records = collect_answers(opened, rows, predicted)
+            if options.predictions is not None:
+                publish_text(
+                    options.predictions, "".join(f"{line}\n" for line in record_lines(records))
+                )
+            if options.errors:
+                lines = list(error_lines(answer, records))
+
+        result = to_json({**scores_of(opened, rows, predicted), **used}), lines
+
+    return result if world is None else world.gather(result)[0]
+
+
+def training_lines(run: Path, step: int) -> list[str]:
+    """Return what the training losses of a run say about its newest checkpoint.
+
+    Nothing for other checkpoints, or for a model folder.
+    """
+    from clozeline.train.logs.diagnosis import diagnose_run
+
+    steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
+    if not steps or step != max(steps):
+        return []
+    return diagnose_run(replace(read_config(run), output=run))
+
+
+def evaluate_mode(
+    run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions
+) -> tuple[str, Iterator[str]]:
+    """Return the scores of a run on texts as JSON text and as lines."""
+    from clozeline.tools.runs.task_scores.scores import to_json
+
+    trained = TrainedModel.open(run, options.step)
+    scores, lines = options.scores(trained)
+    return to_json({**trained.provenance, **scores}), lines
+
+
+def score_heldout(
+    run: Path, options: EvaluateOptions, set_paths: SetPaths
+) -> tuple[str, list[str]]:
+    """Return the losses of a run that is trained on texts, as JSON text and as lines.
+
+    The lines include what its training log says.
+    """
+    from clozeline.extensions.evaluation.heldout_losses import heldout_lines, heldout_losses
+    from clozeline.tools.runs.task_scores.scores import to_json
+
+    if non_default_keys(options).keys() & {
+        "split",
+        "task",
+        "predictions",
+        "errors",
+        "exit",
+        "tune",
+    }:
+        raise ConfigurationError(
+            f"{run}: is trained on texts: expected step and output alone, which give its loss on "
+            "held-out rows; name a task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
+        )
+
+    trained = TrainedModel.open(run, options.step)
+    scores = heldout_losses(trained, set_paths)
+    return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
+
+
+def _evaluate(
+    options: EvaluateTask | EvaluatePerplexity | EvaluateSuite | EvaluateLayers,
+) -> None:
+    from clozeline.extensions.evaluation.heldout_losses import is_trained_on_texts
+    from clozeline.tools.runs.task_scores.scores import lines_of, write_scores
+    from clozeline.train.distributed.launcher import describe_environment
+    from clozeline.train.distributed.process_group import join_process_group
+
+    if not isinstance(options, EvaluateTask):
+        text, shown = evaluate_mode(options.run, options)
+        write_scores(text, options.output, None if options.json else shown)
+        return
+
+    if options.task is None and is_trained_on_texts(options.run):
+        text, told = score_heldout(options.run, options, options.data)
+        write_scores(text, options.output, None if options.json else told)
+        return
+
+    # the ranks share the rows of a task
+    _, size = describe_environment(os.environ)
+    world = join_process_group() if size > 1 else None
+    text, errors = score_task(options.run, options, world, options.data)
+
+    if world is None or world.rank == 0:
+        scores = json.loads(text)
+        training = [] if options.json else training_lines(options.run, scores["step"])
+        lines = None if options.json else [*lines_of(scores), *errors, *training]
+        write_scores(text, options.output, lines)
+
+    if world is not None:
+        world.shutdown()
+
+
+def main(arguments: Sequence[str]) -> int:
+    modes = (EvaluateTask, EvaluatePerplexity, EvaluateSuite, EvaluateLayers)
+    return run_tool(__doc__, arguments, modes, _evaluate, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -1,0 +1,121 @@
+"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and
+from several."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clozeline.extensions.evaluation.commands import evaluate
+from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, main, score_task
+from clozeline.extensions.evaluation.perplexity import perplexity_scores
+from clozeline.pipeline.tables import KeyedTexts
+from tests.distributed import RankPool
+
+
+def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
+    assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
+
+    printed = capsys.readouterr().out
+
+    assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
+
+    scores = json.loads(printed)
+    lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+
+    assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
+    assert (
+        scores["task"],
+        scores["split"],
+        scores["n"],
+        scores["seed"],
+    ) == ("sst2", "dev", 21, 7)
+    assert scores["baselines"].keys() == {"majority", "words"}
+    assert scores["baselines"]["words"]["accuracy"] == 1.0
+    assert main([str(tuned), "split=train"]) == 0
+    assert "sst2 train: 60 texts; step 6, seed 7" in capsys.readouterr().out
+
+
+def _evaluated(world, run):
+    return score_task(run, EvaluateOptions(split="train"), world)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
+    """60 rows in batches of 32 leave a third process without one."""
+    pool = RankPool(size)
+
+    try:
+        texts = pool.run(_evaluated, tuned)
+    finally:
+        pool.close()
+
+    assert texts == [score_task(tuned, EvaluateOptions(split="train"))[0]] * size
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["step=5"], "there is no checkpoint of step 5"),
+        (["suite=blimp"], "input"),
+        (["window=4"], "window"),
+        (["suite=blimp", "input=a", "perplexity=b"], "suite"),
+        (["suite=lm_eval", "input=a"], "suite=lm_eval: needs tasks=[NAME, ...]"),
+        (["tune=true"], "tune: sst2 has no questions without answers"),
+    ],
+)
+def test_mistakes(tuned, capsys, words, message):
+    assert main([str(tuned), *words]) == 64
+    assert message in capsys.readouterr().err
+
+
+def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
+    (run, trained), text = decoder, tmp_path / "text.csv"
+    text.write_text("id,body\n1,the page of the book .")
+
+    assert (
+        main(
+            [
+                str(run),
+                f"perplexity={{path: {text}, text_key: body}}",
+                "window=4",
+                "stride=1",
+                "--json",
+            ]
+        )
+        == 0
+    )
+
+    scores = json.loads(capsys.readouterr().out)
+    wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
+
+    assert {name: scores[name] for name in wanted} == wanted
+    assert (
+        scores["step"],
+        len(scores["checkpoint"]),
+        len(scores["tokenizer"]),
+    ) == (3, 32, 64)
+
+
+def test_a_script_hides_no_library(tmp_path):
+    """`extensions/evaluation/commands/evaluate.py` and the library `evaluate` have one name.
+
+    The harness imports the library.
+    """
+    (tmp_path / "evaluate.py").write_text("CASES = 7\n")
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import runpy, sys\nsys.path[0] = "
+        f"{str(Path(evaluate.__file__).parent)!r}\nsys.path.append({str(tmp_path)!r})\nsys.argv = "
+        "['evaluate.py', '--help']\ntry:\n    "
+        f"runpy.run_path({str(Path(evaluate.__file__))!r}, "
+        "run_name='__main__')\nexcept SystemExit:\n    import evaluate\n    print(evaluate.CASES)\n"
+    )
+
+    done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
+
+    assert done.stdout.endswith("7\n")
