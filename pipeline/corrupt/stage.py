@@ -16,7 +16,6 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
-from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
@@ -33,6 +32,7 @@ from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_toke
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.report.console_view import view_html
 from clozeline.report.html_page import escape
 
 _LOG: Final = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from clozeline.configuration.config import config_class, flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, plural, reading_run
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, print_view
 from clozeline.report.charts import SHADES
+from clozeline.report.console_view import ConsoleView, Sheet, print_view
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.run_status import read_status

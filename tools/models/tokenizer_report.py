@@ -19,12 +19,12 @@ import numpy as np
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.tokenize.merge_steps import MergeStep, replay_merges
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
+from clozeline.report.console_view import ConsoleView, Sheet, show_view
 from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
 
 _BATCH_TEXTS: Final = 256

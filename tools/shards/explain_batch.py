@@ -16,7 +16,7 @@ from clozeline.columns import Role
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import read_task_metadata

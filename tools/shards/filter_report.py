@@ -21,7 +21,6 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
-from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -37,6 +36,7 @@ from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
+from clozeline.report.console_view import ConsoleView, Sheet, show_view
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 
 _COMPARISON: Final = re.compile(

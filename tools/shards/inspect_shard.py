@@ -13,19 +13,13 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.view import (
-    ConsoleView,
-    Parts,
-    Sheet,
-    TokenRenderer,
-    row_parts,
-    show_view,
-)
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import read_task_metadata
+from clozeline.report.console_view import ConsoleView, Parts, Sheet, show_view
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces

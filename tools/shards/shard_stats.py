@@ -7,8 +7,8 @@ Tables of the lengths of every column, labels and classes, vocabulary coverage, 
 from collections.abc import Sequence
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.shards import open_shards
+from clozeline.report.console_view import ConsoleView, Sheet, show_view
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
 from clozeline.tools.options import SetArgument, TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces

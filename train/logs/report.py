@@ -7,7 +7,7 @@ from typing import Any, Final
 from clozeline.configuration.config import flatten, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import collapsible, escape, grid, lead, page, section, table, tiles
 from clozeline.run_status import read_status

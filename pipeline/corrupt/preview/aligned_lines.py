@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from clozeline.pipeline.corrupt.preview.view import STYLES
+from clozeline.report.console_view import STYLES
 
 Cell: TypeAlias = tuple[str, str]
 """a word, and its style"""

@@ -24,9 +24,7 @@ from clozeline.pipeline.corrupt.preview.chosen_tokens import (
     chosen_words,
     read_choice,
 )
-from clozeline.pipeline.corrupt.preview.view import (
-    ConsoleView,
-    Passage,
+from clozeline.pipeline.corrupt.preview.row_view import (
     TokenRenderer,
     fragment_as_labels,
     has_values,
@@ -49,6 +47,7 @@ from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokeniz
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
+from clozeline.report.console_view import ConsoleView, Passage
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """documents from which sentence pairs take a partner instead of the next sentence"""

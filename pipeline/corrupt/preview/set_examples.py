@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clozeline.pipeline.corrupt.preview.view import ConsoleView, TokenRenderer, row_parts
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
+from clozeline.report.console_view import ConsoleView
 
 SHOWN_ROWS: Final = 3
 _MOST_SHOWN_TOKENS: Final = 256

@@ -2,9 +2,9 @@
 
 import shutil
 
-from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
+from clozeline.report.console_view import Passage
 from clozeline.tools.shards.inspect_shard import main, view_of
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from tests.pages import checked

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
-from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.execution.unit_record import records
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet

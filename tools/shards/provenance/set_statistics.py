@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.view import Cell, Sheet, TokenRenderer, visible
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.tasks.readers import TaskMetadata
+from clozeline.report.console_view import Cell, Sheet, visible
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.row_origins import (
     describe_origin,

@@ -12,9 +12,10 @@ import numpy as np
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview import CorruptedText
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
-from clozeline.pipeline.corrupt.preview.view import has_values, prefix_length, view_html
+from clozeline.pipeline.corrupt.preview.row_view import has_values, prefix_length
 from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.text.sentences._language_rules import find_rules
+from clozeline.report.console_view import view_html
 from clozeline.report.html_page import lead, page, section
 
 _FOLDER: Final = Path(__file__).parent

@@ -6,10 +6,10 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text, corrupted_text
-from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import SENTINELS
+from clozeline.report.console_view import Passage
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 

@@ -6,8 +6,9 @@ import pytest
 
 from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.view import TokenRenderer, row_parts, visible
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.rows import RowBatch, ShardRow
+from clozeline.report.console_view import visible
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
 from tests.shard_sets import roles_of

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.view import visible
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.report.console_view import visible
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.explain_batch import main as explain_batch

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from clozeline.pipeline.corrupt.preview.view import (
-    ConsoleView,
-    Passage,
-    Sheet,
-    print_view,
-    view_page,
-)
+from clozeline.report.console_view import ConsoleView, Passage, Sheet, print_view, view_page
 from tests.pages import HOSTILE, checked
 
 ROLES = (
