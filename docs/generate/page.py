@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline.configuration.described_keys import describe
+from clozeline.extensions.preview.corrupted_text import corrupt_first_row
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
 from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.registry import Component

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, models
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.extensions.preview.corrupted_text import corrupt_text
 from clozeline.hub import fetch_folder, origin_of
-from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
 from clozeline.tools.command import find_model
 from clozeline.train.configuration.distillation import DistilConfig, StudentStart

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.extensions.preview import corrupt_text
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer

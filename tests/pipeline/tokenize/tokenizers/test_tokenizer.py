@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.preview import corrupt_text
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.registries import OBJECTIVES, TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,

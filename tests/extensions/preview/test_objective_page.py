@@ -13,12 +13,11 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.tools.shards.viewer.attention_picture import attention_grids, example_tensors
-from clozeline.tools.start import objective_page
-from clozeline.tools.start.objective_page.page import OPTIONS, choice_of
-from clozeline.tools.start.objective_page.page import objective_page as page_of
-from clozeline.tools.start.show import main as show_main
+from clozeline.extensions.preview import corrupt_text, objective_page
+from clozeline.extensions.preview.attention_picture import attention_grids, example_tensors
+from clozeline.extensions.preview.commands.show import main as show_main
+from clozeline.extensions.preview.objective_page.page import OPTIONS, choice_of
+from clozeline.extensions.preview.objective_page.page import objective_page as page_of
 from tests.pages import checked
 
 KERNELS = Path(objective_page.__file__).with_name("kernels.js").read_text(encoding="utf-8")

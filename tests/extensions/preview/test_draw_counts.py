@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.pipeline.corrupt.preview.draw_counts import count_draws
+from clozeline.extensions.preview import corrupt_text
+from clozeline.extensions.preview.draw_counts import count_draws
 
 TEXT = "The kitten is chasing the ball. It rolls away. Then it stops."
 DRAWS = 200

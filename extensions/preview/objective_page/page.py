@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from clozeline.extensions.preview import CorruptedText
+from clozeline.extensions.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.corrupt.preview import CorruptedText
-from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.row_view import has_values, prefix_length
 from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.text.sentences._language_rules import find_rules

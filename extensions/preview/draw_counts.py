@@ -9,7 +9,7 @@ import numpy as np
 
 from clozeline.arrays import Bool
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview.corrupted_text import FOLLOWS, CorruptedText
+from clozeline.extensions.preview.corrupted_text import FOLLOWS, CorruptedText
 from clozeline.pipeline.kernels.sampling import rows_of
 from clozeline.pipeline.rows import ExampleBatch, Ragged, RowBatch
 

@@ -20,15 +20,15 @@ from rich.table import Table
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, config_class
+from clozeline.extensions.preview import CorruptedText, corrupt_text
+from clozeline.extensions.preview.aligned_lines import print_blocks
+from clozeline.extensions.preview.corrupted_text import OTHERS
+from clozeline.extensions.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
+from clozeline.extensions.preview.objective_page.page import objective_page
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
-from clozeline.pipeline.corrupt.preview.aligned_lines import print_blocks
-from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
-from clozeline.pipeline.corrupt.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal, align_rows
 from clozeline.tools.command import Natural, OutputPath, run_as_script, run_tool
-from clozeline.tools.start.objective_page.page import objective_page
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
 _TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
@@ -138,7 +138,7 @@ def _show(settings: ShowSettings) -> None:
     shown = show(settings, settings.objective)
 
     if settings.picture is not None:
-        from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
+        from clozeline.extensions.preview.attention_picture import draw_attention  # imports torch
 
         publish_text(settings.picture, draw_attention(shown))
 

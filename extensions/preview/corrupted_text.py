@@ -15,15 +15,15 @@ from rich.text import Text
 
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import ConfigurationError
-from clozeline.hub import fetch_folder
-from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
-from clozeline.pipeline.corrupt.objectives._choice import ANSWER, Choice
-from clozeline.pipeline.corrupt.preview.aligned_lines import PREFIX_END, AlignedLines, align_blocks
-from clozeline.pipeline.corrupt.preview.chosen_tokens import (
+from clozeline.extensions.preview.aligned_lines import PREFIX_END, AlignedLines, align_blocks
+from clozeline.extensions.preview.chosen_tokens import (
     ChoiceEntry,
     chosen_words,
     read_choice,
 )
+from clozeline.hub import fetch_folder
+from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
+from clozeline.pipeline.corrupt.objectives._choice import ANSWER, Choice
 from clozeline.pipeline.corrupt.preview.row_view import (
     TokenRenderer,
     fragment_as_labels,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text, corrupted_text
+from clozeline.extensions.preview import corrupt_text, corrupted_text
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import SENTINELS

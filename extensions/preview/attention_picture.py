@@ -1,4 +1,4 @@
-"""Draw which positions of an example each position reads, as an SVG file."""
+"""Draw which positions of an example each position reads, as an SVG file; imports torch."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.preview import CorruptedText
 from clozeline.model.layers.masks import pair_mask, plan_attention, prefix_mask
-from clozeline.pipeline.corrupt.preview import CorruptedText
 from clozeline.pipeline.rows import Ragged
 from clozeline.report.html_page import escape
 from clozeline.train.data.stream.collate import Architecture, Collate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.extensions.preview import corrupt_text
 from clozeline.pipeline.registries import OBJECTIVES
 
 KITTEN = "The kitten is chasing the ball."
