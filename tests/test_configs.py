@@ -8,10 +8,10 @@ import yaml
 
 from clozeline.configuration.config import flatten, load_config
 from clozeline.extensions.evaluation.prompting.template import Template
+from clozeline.extensions.studies.published_scores import PublishedTable
+from clozeline.extensions.studies.study_plan import Study, load_study
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.tools.experiments.multirun.published_scores import PublishedTable
-from clozeline.tools.experiments.multirun.study_plan import Study, load_study
 from clozeline.train.configuration.config import TrainConfig
 from tests.pipeline.corruption_cases import vocabulary
 from tests.recipes import trainings

@@ -1,6 +1,6 @@
 """Score models on tasks, texts, minimal pairs, facts and layers, and answer by prompts.
 
-Its files import torch, but for the command lines and the templates.
+Files outside of `commands` import torch.
 """
 
 EXTRA = "lm-eval"

@@ -28,8 +28,8 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
 from clozeline.train.run import run_training
 from tests.distributed import RankPool
+from tests.extensions.studies.small_study import write_study
 from tests.pipeline import miniature, task_files
-from tests.tools.experiments.multirun.small_study import write_study
 from tests.train.synthetic import plain_config
 
 _opened = None

@@ -11,17 +11,17 @@ import yaml
 from clozeline.configuration.config import read_composed
 from clozeline.configuration.overrides import merge, parse_yaml
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.studies.study_plan import (
+    Variant,
+    find_study_file,
+    have_own_pipelines,
+)
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
-from clozeline.tools.experiments.multirun.study_plan import (
-    Variant,
-    find_study_file,
-    have_own_pipelines,
-)
 
 _MEASURE_PREFIX: Final = "heldout-"
 """Beginning of the name of a set that a measure is computed on."""

@@ -15,14 +15,14 @@ from typing import Annotated
 
 from clozeline.command_line import OtherKeys
 from clozeline.configuration.config import config_class
-from clozeline.files import publish_json
-from clozeline.tools.command import run_as_script, run_tool
-from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
-from clozeline.tools.experiments.multirun.task_sequence import (
+from clozeline.extensions.studies.task_sequence import (
     ForgettingOptions,
     summary,
     summary_lines,
 )
+from clozeline.files import publish_json
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
 from clozeline.tools.options import RunArgument
 
 
@@ -38,7 +38,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
 
     Return the lines of the table.
     """
-    from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
+    from clozeline.extensions.studies.task_sequence import TaskSequence, read_tasks
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 
     StoredCheckpoint.find(run)

@@ -11,27 +11,28 @@ import yaml
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_json
-from clozeline.model.build import build_model
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments import study as tool
-from clozeline.tools.experiments.multirun import runner, study_sets
-from clozeline.tools.experiments.multirun.study_plan import (
+from clozeline.extensions.studies import study_sets
+from clozeline.extensions.studies.commands import study as tool
+from clozeline.extensions.studies.study_plan import (
     VariantSets,
     check_variants,
     load_study,
     plan_training,
 )
-from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
-from clozeline.tools.experiments.multirun.study_sets import (
+from clozeline.extensions.studies.study_scores import loss_lines, pair_lines, step_lines
+from clozeline.extensions.studies.study_sets import (
     PreparedDocuments,
     find_measured_sets,
     make_all_sets,
     parse_named_files,
 )
+from clozeline.files import publish_json
+from clozeline.model.build import build_model
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.experiments.multirun import runner
 from clozeline.train.configuration.config import TrainConfig
-from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from tests.extensions.studies.small_study import write_study, write_walks
 from tests.tools.experiments.multirun.test_finetuning_scores import write
 from tests.train.written_runs import write_run_on
 

@@ -7,12 +7,12 @@ import pytest
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.commands.evaluate import SuiteOptions, evaluate_mode
-from clozeline.tools.experiments import study as tool
-from clozeline.tools.experiments.multirun.study_sets import (
+from clozeline.extensions.studies.commands import study as tool
+from clozeline.extensions.studies.study_sets import (
     _absolute,
 )
 from clozeline.train.logs.json_lines import read_lines
-from tests.tools.experiments.multirun.small_study import write_study
+from tests.extensions.studies.small_study import write_study
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ import pytest
 
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
-from clozeline.tools.experiments.multirun.published_scores import (
+from clozeline.extensions.studies.published_scores import (
     load_published,
     published_rows,
     read_own_scores,
 )
+from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from tests.tools.experiments.multirun.test_finetuning_scores import write
 
 NAMES = sorted(path.stem for path in (HOME / "configs" / "published").glob("*.yaml"))

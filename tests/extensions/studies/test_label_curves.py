@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clozeline.tools.experiments.multirun.label_curves import (
+from clozeline.extensions.studies.label_curves import (
     LabelPoint,
     find_rows_worth,
     label_lines,

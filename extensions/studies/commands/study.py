@@ -30,6 +30,28 @@ from pydantic import Field
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
+from clozeline.extensions.studies.label_curves import LabelPoint, label_lines
+from clozeline.extensions.studies.study_plan import (
+    Study,
+    VariantSets,
+    check_variants,
+    have_own_pipelines,
+    load_study,
+    plan_training,
+)
+from clozeline.extensions.studies.study_scores import (
+    PairTest,
+    loss_lines,
+    pair_lines,
+    step_lines,
+    write_scores,
+)
+from clozeline.extensions.studies.study_sets import (
+    count_documents,
+    find_measured_sets,
+    make_all_sets,
+    parse_named_files,
+)
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
@@ -42,29 +64,7 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
     read_scored,
     table_lines,
 )
-from clozeline.tools.experiments.multirun.label_curves import LabelPoint, label_lines
 from clozeline.tools.experiments.multirun.runner import ExperimentTraining, collect_all
-from clozeline.tools.experiments.multirun.study_plan import (
-    Study,
-    VariantSets,
-    check_variants,
-    have_own_pipelines,
-    load_study,
-    plan_training,
-)
-from clozeline.tools.experiments.multirun.study_scores import (
-    PairTest,
-    loss_lines,
-    pair_lines,
-    step_lines,
-    write_scores,
-)
-from clozeline.tools.experiments.multirun.study_sets import (
-    count_documents,
-    find_measured_sets,
-    make_all_sets,
-    parse_named_files,
-)
 from clozeline.train.logs.curves import heldout_losses, read_run
 
 

@@ -21,6 +21,11 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, plural, reading_run
+from clozeline.extensions.studies.published_scores import (
+    load_published,
+    published_rows,
+    read_own_scores,
+)
 from clozeline.files import publish_text
 from clozeline.report.charts import SHADES
 from clozeline.report.console_view import ConsoleView, Sheet, print_view
@@ -29,11 +34,6 @@ from clozeline.report.recorded_series import read_points
 from clozeline.run_status import read_status
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
-from clozeline.tools.experiments.multirun.published_scores import (
-    load_published,
-    published_rows,
-    read_own_scores,
-)
 from clozeline.tools.options import JsonSwitch
 from clozeline.train.logs.curves import (
     RecordedRun,

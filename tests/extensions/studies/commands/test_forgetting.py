@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 import clozeline.tools.runs.fisher
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
-from clozeline.tools.experiments.forgetting import main as forgetting
-from clozeline.tools.experiments.multirun import runner, task_sequence
-from clozeline.tools.experiments.multirun.task_sequence import (
+from clozeline.extensions.studies import task_sequence
+from clozeline.extensions.studies.commands.forgetting import main as forgetting
+from clozeline.extensions.studies.task_sequence import (
     ForgettingOptions,
     _sum_fisher_files,
     outcome,
@@ -23,6 +23,7 @@ from clozeline.tools.experiments.multirun.task_sequence import (
     summary,
     summary_lines,
 )
+from clozeline.tools.experiments.multirun import runner
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 from tests.tools.runs.task_scores.task_runs import start, tuned_run
