@@ -26,7 +26,7 @@ from benchmarks.harness import best_seconds, figure, parser, print_table, verdic
 from clozeline.native.library import numpy_only
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.exact import ExactHashes
-from clozeline.pipeline.dedup.near import MinHash, NearSignatures, Sketch
+from clozeline.pipeline.dedup.near import NearSignatures, Sketch
 from clozeline.pipeline.dedup.parts import DedupCounts, Parts, no_pieces
 from clozeline.pipeline.execution.stages import Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
@@ -124,7 +124,7 @@ def recall_by_bins(count: int) -> list[dict[str, Any]]:
     Each row has the share expected, its standard error, and the share found.
     """
     draw = random.Random(2)
-    minhash = MinHash(ngram=5, bands=14, rows=8, seed=1)
+    minhash = Sketch()
     made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]
     every = [text for texts, _ in made for text in texts]
     keys = minhash.band_keys(minhash.signatures(every)).tolist()

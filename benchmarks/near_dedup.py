@@ -25,7 +25,7 @@ import numpy as np
 
 from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import NearConfig
-from clozeline.pipeline.dedup.near import MinHash, Sketch, write_signatures
+from clozeline.pipeline.dedup.near import Sketch, write_signatures
 from clozeline.pipeline.dedup.parts import DedupCounts, Parts
 from clozeline.pipeline.execution.stages import Pass, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
@@ -57,7 +57,6 @@ class DrawnSignatures(Unit[DedupCounts]):
         size = len(range(self.part, self.documents, len(self.parts.names)))
         near = round(size * self.share)
         width = config.bands * config.rows
-        minhash = MinHash(config.ngram, config.bands, config.rows)
         rows = np.zeros(size, config.dtype)
         keys = np.empty((size, config.bands), np.uint64)
         draw = np.random.Generator(np.random.PCG64(self.part))
@@ -77,7 +76,7 @@ class DrawnSignatures(Unit[DedupCounts]):
             signatures[changes] = own[changes]
             block = slice(start, start + len(some))
             rows["sketch"][block] = signatures.astype(np.uint16)
-            keys[block] = minhash.band_keys(signatures)
+            keys[block] = config.band_keys(signatures)
 
         keys[near:] = draw.integers(0, 2**64, (size - near, config.bands), np.uint64)
         shuffle = self.parts.shuffle("near-keys")
@@ -149,7 +148,8 @@ def main() -> int:
             name: DrawnSignatures(part, parts, sketch, options.documents, options.share, clusters)
             for part, name in enumerate(names)
         }
-        for work in (Pass[DedupCounts]("near-signatures", drawn), *parts.bundles("near-keys")):
+        bundles = parts.shuffle("near-keys").passes("dedup")
+        for work in (Pass[DedupCounts]("near-signatures", drawn), *bundles):
             run_pass(work, folder, options.workers)
 
         nothing = run_pass(Pass("nothing", {}), folder, 1)

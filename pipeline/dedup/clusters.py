@@ -11,12 +11,11 @@ A node is a document: part << 32 | row.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import UInt64
 from clozeline.pipeline.dedup.components import Components
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.near import (
@@ -34,17 +33,15 @@ from clozeline.pipeline.dedup.parts import (
     DedupCounts,
     Parts,
     Schema,
-    Uids,
     build_clusters,
-    find_hash_bounds,
-    find_number_bounds,
-    locate_keys,
+    clusters_name,
     no_pieces,
     pack_rows,
     read_numbered_rows,
     read_rows,
+    send_by_hash,
+    send_by_number,
     write_clusters,
-    write_rows,
 )
 from clozeline.pipeline.dedup.representatives import (
     choose_representatives,
@@ -71,20 +68,19 @@ class NearCandidates(Unit[DedupCounts]):
     """Pair the documents that share a key of a range of band keys."""
 
     VERSION: ClassVar[int] = NEAR_VERSION
-    number: int
+    name: str
     parts: tuple[str, ...]
     """names of the parts, whose numbers are those of the sources of keys"""
     keys: Pieces
     pairs: Shuffle
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        name = self.keys.destination(self.number)
-        rows, part = read_numbered_rows(inputs, self.keys, name, KEY_ROW)
+        rows, part = read_numbered_rows(inputs, self.keys, self.name, KEY_ROW)
         shared = order_shared(rows["key"])
         nodes = part[shared].astype(np.uint64) << np.uint64(32) | rows["row"][shared]
         left, right = star_edges(rows["key"][shared], nodes)
-        pairs = pack_rows(_PAIR, {"left": left, "right": right})
-        write_rows(output, self.pairs, name, pairs, [0, len(pairs)])
+        with self.pairs.write(output, self.name) as writer:
+            writer.add([pack_rows(_PAIR, {"left": left, "right": right}).tobytes()])
         return {"near": {"candidates": len(shared)}}
 
 
@@ -163,13 +159,9 @@ class NearMembers(Unit[DedupCounts]):
         if self.is_compared:
             columns["priority"] = np.full(len(documents), COMPARED_PRIORITY)
         members = pack_rows(_member_schema(self.sketch), columns)
-        count = len(self.members.destinations)
-
+        ranges = below(mix(labels["component"]) >> np.uint64(32), len(self.members.destinations))
         # sorting 16-bit numbers is fast
-        ranges = below(mix(labels["component"]) >> np.uint64(32), count).astype(np.uint16)
-        order = np.argsort(ranges, kind="stable")
-        bounds = find_number_bounds(ranges[order], count)
-        write_rows(output, self.members, name, members[order], bounds)
+        send_by_number(output, self.members, name, members, ranges.astype(np.uint16))
         return {}
 
 
@@ -178,7 +170,7 @@ class NearResolve(Unit[DedupCounts]):
     """Choose the representatives of a range of components, see `choose_representatives`."""
 
     VERSION: ClassVar[int] = NEAR_VERSION
-    number: int
+    name: str
     sketch: Sketch
     verify: float
     members: Pieces
@@ -186,28 +178,11 @@ class NearResolve(Unit[DedupCounts]):
     dropped: Shuffle
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        own = self.members.destination(self.number)
-        members = read_rows(inputs, self.members, own, _member_schema(self.sketch))
+        members = read_rows(inputs, self.members, self.name, _member_schema(self.sketch))
         uids = np.ascontiguousarray(members["uid"])
-        kept, similarity = self._choose(members, uids)
-        stays = kept == np.arange(len(kept))
-        dropped = np.flatnonzero(~stays)
-        clusters = build_clusters(kept, uids, similarity, dropped, stays)
-        drops = {"uid": uids[dropped], "kept": uids[kept[dropped]]}
-        drops["part"] = members["part"][dropped]
-        for shuffle, rows, key in (
-            (self.clusters, clusters, "cluster"),
-            (self.dropped, pack_rows(_PART_DROP, drops), "uid"),
-        ):
-            rows = rows[np.argsort(rows[key], kind="stable")]
-            bounds = find_hash_bounds(rows[key], len(shuffle.destinations))
-            write_rows(output, shuffle, own, rows, bounds)
-        return {"near": {"clusters": len(clusters) - len(dropped)}}
-
-    def _choose(self, members: NDArray[Any], uids: Uids) -> tuple[Int64, NDArray[np.float32]]:
         keys = members["keys"].reshape(-1)
         shared = order_shared(keys)
-        return choose_representatives(
+        kept, similarity = choose_representatives(
             keys[shared],
             shared // self.sketch.bands,
             uids,
@@ -215,6 +190,14 @@ class NearResolve(Unit[DedupCounts]):
             members["sketch"],
             self.verify,
         )
+        stays = kept == np.arange(len(kept))
+        dropped = np.flatnonzero(~stays)
+        clusters = build_clusters(kept, uids, similarity, dropped, stays)
+        columns = {"uid": uids[dropped], "kept": uids[kept[dropped]]}
+        drops = pack_rows(_PART_DROP, columns | {"part": members["part"][dropped]})
+        send_by_hash(output, self.clusters, self.name, clusters, clusters["cluster"])
+        send_by_hash(output, self.dropped, self.name, drops, drops["uid"])
+        return {"near": {"clusters": len(clusters) - len(dropped)}}
 
 
 @dataclass(frozen=True)
@@ -222,7 +205,7 @@ class NearClusters(Unit[DedupCounts]):
     """Write the clusters of a range of uids, and send drops to the parts that name the document."""
 
     VERSION: ClassVar[int] = NEAR_VERSION
-    number: int
+    name: str
     clusters: Pieces
     dropped: Pieces
     kept: Pieces
@@ -231,72 +214,56 @@ class NearClusters(Unit[DedupCounts]):
     """to all parts, whose numbers are in the drops"""
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        name = self.clusters.destination(self.number)
-        with output.file(f"clusters/near/{self.number:06d}.arrow") as path:
+        name = self.name
+        with output.file(clusters_name("near", name)) as path:
             write_clusters(path, read_rows(inputs, self.clusters, name, CLUSTER))
 
         drops = read_rows(inputs, self.dropped, name, _PART_DROP)
         copies = read_rows(inputs, self.kept, name, COPY)
-        if len(copies):
-            # copies of a dropped document, which exact dedup removed, name the document kept
-            # instead
-            drops = drops[np.argsort(drops["uid"])]
-            index, present = locate_keys(drops["uid"], copies["uid"])
-            named = drops[index[present]]
-            named["part"] = copies["part"][present]
-            drops = np.concatenate([drops, named])
+        # copies of a dropped document, which exact dedup removed, name the document kept instead
+        drops = drops[np.argsort(drops["uid"])]
+        copies = copies[np.isin(copies["uid"], drops["uid"])]
+        named = drops[np.searchsorted(drops["uid"], copies["uid"])]
+        named["part"] = copies["part"]
+        drops = np.concatenate([drops, named])
 
-        drops = drops[np.lexsort((drops["uid"], drops["part"]))]
-        bounds = find_number_bounds(drops["part"], len(self.drops.destinations))
         rows = pack_rows(DROP, {column: drops[column] for column, _ in DROP})
-        write_rows(output, self.drops, name, rows, bounds)
+        send_by_number(output, self.drops, name, rows, drops["part"], drops["uid"])
         return {}
 
 
 def near_passes(parts: Parts, config: NearConfig, after_exact: bool) -> Iterator[Pass[DedupCounts]]:
-    """Yield the passes that find clusters, once `near-keys` is complete."""
+    """Yield the passes that find clusters, once `near-signatures` is complete."""
     sketch = Sketch(config.ngram, config.bands, config.rows)
-    ranges = parts.range_names
     find = parts.shuffle
     keys = find("near-keys")
+    pairs = find("near-pairs")
+    labels = find("near-labels")
     members = find("near-members")
+    clusters = find("near-clusters")
+    dropped = find("near-dropped")
+    drops = find("near-drops")
     kept = find("exact-kept").pieces if after_exact else no_pieces("exact-kept")
 
-    pairs = find("near-pairs")
     candidates = {
-        name: NearCandidates(number, parts.names, keys.pieces, pairs)
-        for number, name in enumerate(ranges)
+        name: NearCandidates(name, parts.names, keys.pieces, pairs) for name in parts.range_names
     }
-    yield Pass("near-candidates", candidates)
-    yield from parts.bundles("near-pairs")
-
-    labels = find("near-labels")
-    yield Pass("near-union", {_ONE: NearUnion(sketch, pairs.pieces, labels)})
-    yield from parts.bundles("near-labels")
-
+    yield from parts.passes("near-candidates", candidates)
+    yield from parts.passes("near-union", {_ONE: NearUnion(sketch, pairs.pieces, labels)})
     senders = {
         name: NearMembers(
             name, number, number in parts.compared, sketch, keys, labels.pieces, members
         )
         for number, name in enumerate(parts.names)
     }
-    yield Pass("near-members", senders)
-    yield from parts.bundles("near-members")
-
-    clusters = find("near-clusters")
-    dropped = find("near-dropped")
+    yield from parts.passes("near-members", senders)
     resolving = {
-        name: NearResolve(number, sketch, config.verify, members.pieces, clusters, dropped)
-        for number, name in enumerate(ranges)
+        name: NearResolve(name, sketch, config.verify, members.pieces, clusters, dropped)
+        for name in parts.range_names
     }
-    yield Pass("near-resolve", resolving)
-    yield from parts.bundles("near-clusters")
-    yield from parts.bundles("near-dropped")
-
-    drops = find("near-drops")
+    yield from parts.passes("near-resolve", resolving)
     writing = {
-        name: NearClusters(number, clusters.pieces, dropped.pieces, kept, drops)
-        for number, name in enumerate(ranges)
+        name: NearClusters(name, clusters.pieces, dropped.pieces, kept, drops)
+        for name in parts.range_names
     }
-    yield Pass("near-clusters", writing)
-    yield from parts.bundles("near-drops")
+    yield from parts.passes("near-clusters", writing)

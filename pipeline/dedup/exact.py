@@ -24,14 +24,14 @@ from clozeline.pipeline.dedup.parts import (
     Uids,
     build_clusters,
     choose_kept,
+    clusters_name,
     find_group_starts,
-    find_hash_bounds,
-    find_number_bounds,
     pack_rows,
     read_numbered_rows,
+    send_by_hash,
+    send_by_number,
     uid_column,
     write_clusters,
-    write_rows,
 )
 from clozeline.pipeline.execution.rewritten_documents import open_documents
 from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
@@ -133,16 +133,14 @@ class ExactHashes(Unit[DedupCounts]):
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             priority.append(np.asarray(batch.column("n_chars"), np.int64)[present])
 
-        # rows sorted by hash, so that each range is a slice
         columns = {
             "hash": np.concatenate(hashes),
             "uid": np.concatenate(uids),
             "priority": np.concatenate(priority),
         }
 
-        rows = pack_rows(_HASH_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
-        bounds = find_hash_bounds(rows["hash"], len(self.hashes.destinations))
-        write_rows(output, self.hashes, self.part, rows, bounds)
+        rows = pack_rows(_HASH_ROW, columns)
+        send_by_hash(output, self.hashes, self.part, rows, rows["hash"], rows["uid"])
         return {"without_key": without_key}
 
 
@@ -155,7 +153,7 @@ class ExactSurvivors(Unit[DedupCounts]):
     """
 
     VERSION: ClassVar[int] = EXACT_VERSION
-    number: int
+    name: str
     compared: Sequence[int]
     """numbers of the parts whose documents are only compared"""
     hashes: Pieces
@@ -165,7 +163,7 @@ class ExactSurvivors(Unit[DedupCounts]):
     """None without near dedup"""
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        name = self.hashes.destination(self.number)
+        name = self.name
         rows, part = read_numbered_rows(inputs, self.hashes, name, _HASH_ROW)
         uids = np.ascontiguousarray(rows["uid"])
         is_compared = np.isin(part, self.compared)
@@ -184,25 +182,21 @@ class ExactSurvivors(Unit[DedupCounts]):
                 "record was read twice; name each input once"
             )
 
-        # drops, sorted by part and uid
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
-        order = dropped[np.lexsort((uids[dropped], part[dropped]))]
-        drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
-        bounds = find_number_bounds(part[order], len(self.drops.destinations))
-        write_rows(output, self.drops, name, drops, bounds)
+        drops = pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]})
+        send_by_number(output, self.drops, name, drops, part[dropped], drops["uid"])
 
         if self.kept is not None:
             # the distinct (kept uid, part) pairs
-            copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
+            copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[dropped]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[find_group_starts(copies)]
-            bounds = find_hash_bounds(copies["uid"], len(self.kept.destinations))
-            write_rows(output, self.kept, name, copies, bounds)
+            send_by_hash(output, self.kept, name, copies, copies["uid"])
 
         stays = (kept == np.arange(len(kept))) | is_compared
         own = dropped[~is_compared[dropped]]
         found = build_clusters(kept, uids, np.ones(len(kept), np.float32), own, stays)
-        with output.file(f"clusters/exact/{self.number:06d}.arrow") as path:
+        with output.file(clusters_name("exact", name)) as path:
             write_clusters(path, found)
         clusters = len(np.unique(kept[own]))
         return {"exact": {"clusters": clusters}}

@@ -8,6 +8,7 @@ bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., ch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,13 +19,13 @@ from numpy.typing import NDArray
 from clozeline.arrays import Bool, UInt64
 from clozeline.native import minhash
 from clozeline.pipeline.dedup.parts import (
+    DROP,
     DedupCounts,
     Schema,
-    find_hash_bounds,
     pack_rows,
-    read_drops,
+    read_rows,
+    send_by_hash,
     uid_column,
-    write_rows,
 )
 from clozeline.pipeline.execution.rewritten_documents import open_documents
 from clozeline.pipeline.execution.shuffle import PieceFile, Pieces, Shuffle
@@ -45,21 +46,33 @@ KEY_ROW: Final = (("key", "<u8"), ("row", "<u4"))
 """Row of a band key: the key, and the row of its document in its part."""
 
 
-class MinHash:
-    """Computes the MinHash signatures of texts.
+@dataclass(frozen=True)
+class Sketch:
+    """MinHash signatures of texts, and the options that decide them.
 
     A text is the set of its shingles of `ngram` words; a shorter text is one shingle.
     """
 
-    def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
-        self.ngram = ngram
-        self.bands = bands
-        self.rows = rows
+    ngram: int = 5
+    bands: int = 14
+    rows: int = 8
+
+    @property
+    def schema(self) -> Schema:
+        """The row type of a document; 16 bits of each minimum suffice to estimate similarity."""
+        return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({self.bands * self.rows},)<u2")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(list(self.schema))
+
+    @cached_property
+    def _functions(self) -> tuple[UInt64, UInt64]:
+        """Factors and offsets of the hash functions, shape [bands * rows] each."""
         # raw bits never change between numpy versions, unlike the methods of Generator
-        raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
+        raw = np.random.PCG64(1).random_raw(2 * self.bands * self.rows).reshape(2, -1)
         # odd factors, so that multiplication modulo 2**64 is a bijection
-        self._factors = raw[0] | np.uint64(1)
-        self._offsets = raw[1]
+        return raw[0] | np.uint64(1), raw[1]
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram; repeated ones do not change a minimum."""
@@ -71,23 +84,18 @@ class MinHash:
 
     def signatures(self, texts: Sequence[str]) -> UInt64:
         """Return the minima of all functions over each text, shape [texts, bands * rows]."""
-        native = minhash.signatures(
-            list(map(fold, texts)),
-            self.ngram,
-            self._factors,
-            self._offsets,
-        )
+        factors, offsets = self._functions
+        native = minhash.signatures(list(map(fold, texts)), self.ngram, factors, offsets)
         if native is not None:
             return native
 
-        minima = np.full((len(texts), len(self._factors)), 2**64 - 1, dtype=np.uint64)
+        minima = np.full((len(texts), len(factors)), 2**64 - 1, dtype=np.uint64)
 
         for least, text in zip(minima, texts, strict=True):
             shingles = self.shingles(text)
             for start in range(0, len(shingles), _SHINGLE_BLOCK):
                 block = shingles[start : start + _SHINGLE_BLOCK, None]
-                values = block * self._factors + self._offsets
-                np.minimum(least, values.min(axis=0), out=least)
+                np.minimum(least, (block * factors + offsets).min(axis=0), out=least)
 
         return minima
 
@@ -110,24 +118,6 @@ class MinHash:
             keys = np.array(hashes, dtype=np.uint64)
 
         return keys.reshape(*signatures.shape[:-1], self.bands)
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """What decides the signatures of documents."""
-
-    ngram: int
-    bands: int
-    rows: int
-
-    @property
-    def schema(self) -> Schema:
-        """The row type of a document; 16 bits of each minimum suffice to estimate similarity."""
-        return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({self.bands * self.rows},)<u2")
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(list(self.schema))
 
 
 def _documents_file(part: str) -> str:
@@ -159,13 +149,9 @@ def write_signatures(
     with output.file(_documents_file(name)) as path:
         path.write_bytes(documents.tobytes())
 
-    # sorted by (key, row)
-    flat = keys.reshape(-1)
     owners = np.repeat(np.arange(len(documents), dtype=np.uint32), keys.shape[1])
-    order = np.lexsort((owners, flat))
-    rows = pack_rows(KEY_ROW, {"key": flat[order], "row": owners[order]})
-    bounds = find_hash_bounds(rows["key"], len(shuffle.destinations))
-    write_rows(output, shuffle, name, rows, bounds)
+    rows = pack_rows(KEY_ROW, {"key": keys.reshape(-1), "row": owners})
+    send_by_hash(output, shuffle, name, rows, rows["key"], rows["row"])
 
 
 @dataclass(frozen=True)
@@ -180,35 +166,32 @@ class NearSignatures(Unit[DedupCounts]):
     """documents that exact dedup drops"""
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        config = self.sketch
-        dtype = config.dtype
-        minhash = MinHash(config.ngram, config.bands, config.rows)
-        keys = [np.empty((0, config.bands), np.uint64)]
-        documents = [np.empty(0, dtype)]
-        dropped, _ = read_drops(inputs, self.drops, self.part)
+        sketch = self.sketch
+        keys = [np.empty((0, sketch.bands), np.uint64)]
+        documents = [np.empty(0, sketch.dtype)]
+        dropped = read_rows(inputs, self.drops, self.part, DROP)["uid"]
 
         for batch in read_batches(
             open_documents(inputs, self.part), ("uid", "text", "target_text", "n_chars")
         ):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
             batch = batch.filter(pa.array(kept))
-            rows = np.empty(len(batch), dtype)
+            rows = np.empty(len(batch), sketch.dtype)
             rows["uid"] = uid_column(batch.column("uid").to_pylist())
             rows["priority"] = np.asarray(batch.column("n_chars"))
-            signatures = _sign(minhash, batch)
+            signatures = sketch.signatures(_join_sides(batch))
             rows["sketch"] = signatures.astype(np.uint16)
             documents.append(rows)
-            keys.append(minhash.band_keys(signatures))
+            keys.append(sketch.band_keys(signatures))
 
         found = np.concatenate(documents)
         write_signatures(output, self.keys, self.part, found, np.concatenate(keys))
         return {}
 
 
-def _sign(minhash: MinHash, batch: pa.RecordBatch) -> UInt64:
-    """Return the signatures of documents, shape [documents, bands * rows]."""
+def _join_sides(batch: pa.RecordBatch) -> list[str]:
+    """Return the texts of documents, with the other sides of pairs."""
     pairs = zip(
         batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True
     )
-    texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
-    return minhash.signatures(texts)
+    return [text if target is None else f"{text}\n{target}" for text, target in pairs]

@@ -1,6 +1,6 @@
 """Parts, rows and counts that the passes of `dedup` share."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from clozeline.arrays import Bool, Int64
 from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
 from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
-from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.stages import Pass, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
-from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.schema import row_schema
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
@@ -44,13 +44,27 @@ def pack_rows(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[An
     return rows
 
 
-def write_rows(
+def send_by_hash(
+    output: Output, shuffle: Shuffle, source: str, rows: NDArray[Any], *keys: NDArray[Any]
+) -> None:
+    """Write the rows of a source, sorted by keys [n]; the first key is a hash in a range."""
+    order = np.lexsort(keys[::-1])
+    bounds = find_hash_bounds(keys[0][order], len(shuffle.destinations))
+    _send(output, shuffle, source, rows[order], bounds)
+
+
+def send_by_number(
+    output: Output, shuffle: Shuffle, source: str, rows: NDArray[Any], *keys: NDArray[Any]
+) -> None:
+    """Write the rows of a source, sorted by keys [n]; the first key is the number of a unit."""
+    order = np.lexsort(keys[::-1])
+    bounds = np.searchsorted(keys[0][order], np.arange(len(shuffle.destinations) + 1)).tolist()
+    _send(output, shuffle, source, rows[order], bounds)
+
+
+def _send(
     output: Output, shuffle: Shuffle, source: str, rows: NDArray[Any], bounds: Sequence[int]
 ) -> None:
-    """Write the sorted rows of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
-    require_equal(
-        f"dedup: {shuffle.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1]
-    )
     with shuffle.write(output, source) as writer:
         for first, last in pairwise(bounds):
             writer.add([rows[first:last].tobytes()])
@@ -82,17 +96,6 @@ def _join_rows(
     return np.frombuffer(content, dtype), np.repeat(np.array(sources, np.uint32), sizes)
 
 
-def read_drops(inputs: UnitInputs, pieces: Pieces, part: str) -> tuple[Uids, Uids]:
-    """Return the dropped uids that concern a part, sorted, and the uid kept instead of each.
-
-    `exact-drops` are documents of the part. `near-drops` also include kept documents of which the
-    part had exact copies.
-    """
-    drops = read_rows(inputs, pieces, part, DROP)
-    order = np.argsort(drops["uid"])
-    return drops["uid"][order], drops["kept"][order]
-
-
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
     """Return where each range starts in the sorted hashes, and the number of hashes.
 
@@ -103,25 +106,11 @@ def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
     return [*np.searchsorted(hashes, np.array(keys, hashes.dtype)).tolist(), len(hashes)]
 
 
-def find_number_bounds(numbers: NDArray[Any], count: int) -> list[int]:
-    """Return where each number in 0 .. count - 1 starts in the sorted numbers, then their end."""
-    bounds: list[int] = np.searchsorted(numbers, np.arange(count + 1)).tolist()
-    return bounds
-
-
 def find_group_starts(ordered: NDArray[Any]) -> Bool:
     """Return which rows differ from the previous row, shape [n]; equal rows are neighbors."""
     starts = np.ones(len(ordered), dtype=bool)
     starts[1:] = ordered[1:] != ordered[:-1]
     return starts
-
-
-def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]:
-    """Return an index into the sorted `keys` per query, and whether that key equals the query."""
-    if not len(keys):
-        return np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=bool)
-    index = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
-    return index, keys[index] == queries
 
 
 def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
@@ -258,9 +247,14 @@ class Parts:
     def _shuffles(self) -> dict[str, Shuffle]:
         return {}
 
-    def bundles(self, name: str) -> Sequence[Pass[DedupCounts]]:
-        """Return the pass that bundles the files of a shuffle, if there is one."""
-        return self.shuffle(name).passes("dedup")
+    def passes(
+        self, name: str, units: Mapping[str, Unit[DedupCounts]]
+    ) -> Iterator[Pass[DedupCounts]]:
+        """Yield a pass, then those that bundle the files of the shuffles that it writes."""
+        yield Pass(name, units)
+        for shuffle in list(self._shuffles.values()):
+            if shuffle.writer == name:
+                yield from shuffle.passes("dedup")
 
 
 def no_pieces(name: str) -> Pieces:
@@ -289,6 +283,11 @@ def build_clusters(
         "similarity": similarity[members],
     }
     return pack_rows(CLUSTER, columns)
+
+
+def clusters_name(kind: Literal["exact", "near"], name: str) -> str:
+    """Return the name of the file with the clusters of a range."""
+    return f"clusters/{kind}/{name.partition('-')[0]}.arrow"
 
 
 def write_clusters(path: Path, rows: NDArray[Any]) -> None:

@@ -18,18 +18,17 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_digest
 from clozeline.pipeline.dedup.config import Within
 from clozeline.pipeline.dedup.parts import (
+    DROP,
     PIECE_DROP,
     DedupCounts,
     find_group_starts,
-    find_hash_bounds,
-    find_number_bounds,
     pack_rows,
-    read_drops,
     read_numbered_rows,
     read_rows,
+    send_by_hash,
+    send_by_number,
     uid_bytes,
     uid_column,
-    write_rows,
 )
 from clozeline.pipeline.execution.rewritten_documents import open_documents, rewrite_part
 from clozeline.pipeline.execution.shuffle import Pieces, Shuffle
@@ -206,10 +205,8 @@ class PieceHashes(Unit[DedupCounts]):
             "uid": np.repeat(uid_column(uids), sizes),
             "row": np.repeat(np.array(rows, np.uint32), sizes),
         }
-        order = np.argsort(columns["hash"], kind="stable")
-        packed = pack_rows(_PIECE_ROW, columns)[order]
-        bounds = find_hash_bounds(columns["hash"][order], len(self.sent.destinations))
-        write_rows(output, self.sent, self.part, packed, bounds)
+        packed = pack_rows(_PIECE_ROW, columns)
+        send_by_hash(output, self.sent, self.part, packed, packed["hash"])
         return {"pieces": {name: {"pairs": pairs}}}
 
 
@@ -217,16 +214,14 @@ class PieceHashes(Unit[DedupCounts]):
 class PieceDrops(Unit[DedupCounts]):
     """Find repeated pieces in a range of hashes, and send the removed pieces to their parts."""
 
-    number: int
+    name: str
     pieces: TextPieces
     hashes: Pieces
     drops: Shuffle
     """to all parts, whose numbers are those of the sources of hashes"""
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        own = self.hashes.destination(self.number)
-        name = self.pieces.NAME
-        rows, part = read_numbered_rows(inputs, self.hashes, own, _PIECE_ROW)
+        rows, part = read_numbered_rows(inputs, self.hashes, self.name, _PIECE_ROW)
         order = np.lexsort((rows["first"], rows["uid"], rows["hash"]))
         rows = rows[order]
         part = part[order]
@@ -242,17 +237,14 @@ class PieceDrops(Unit[DedupCounts]):
         groups = np.cumsum(is_first) - 1
         repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
         chosen = repeated & ~is_first if self.pieces.keep_first else repeated
-        removed = rows[chosen]
-        part = part[chosen]
 
         # runs of units [first, last) of the documents, by part
-        order = np.lexsort((removed["first"], removed["row"], part))
-        removed = removed[order]
-        bounds = find_number_bounds(part[order], len(self.drops.destinations))
-        columns = {"row": removed["row"], "first": removed["first"]}
-        columns["last"] = removed["first"] + np.uint32(self.pieces.units)
-        write_rows(output, self.drops, own, pack_rows(PIECE_DROP, columns), bounds)
-        return {"pieces": {name: {"repeated": int(repeated.sum())}}}
+        columns = {"row": rows["row"][chosen], "first": rows["first"][chosen]}
+        columns["last"] = columns["first"] + np.uint32(self.pieces.units)
+        removed = pack_rows(PIECE_DROP, columns)
+        keys = part[chosen], removed["row"], removed["first"]
+        send_by_number(output, self.drops, self.name, removed, *keys)
+        return {"pieces": {self.pieces.NAME: {"repeated": int(repeated.sum())}}}
 
 
 @dataclass(frozen=True)
@@ -349,9 +341,12 @@ class PartRemoval:
         )
 
     def _read_drops(self, drops: Pieces) -> dict[bytes, bytes]:
-        """Return the kept uid of each dropped uid; near drops may repeat a uid."""
-        dropped, kept = map(uid_bytes, read_drops(self.inputs, drops, self.part))
-        return dict(zip(dropped, kept, strict=True))
+        """Return the kept uid of each dropped uid; near drops may repeat a uid.
+
+        Near drops also include kept documents of which the part had exact copies.
+        """
+        rows = read_rows(self.inputs, drops, self.part, DROP)
+        return dict(zip(uid_bytes(rows["uid"]), uid_bytes(rows["kept"]), strict=True))
 
     def _read_runs(self, drops: Pieces) -> dict[int, list[tuple[int, int]]]:
         rows = np.sort(read_rows(self.inputs, drops, self.part, PIECE_DROP))

@@ -66,18 +66,14 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             exact_drops = find("exact-drops").pieces
             kept = None if near is None else find("exact-kept")
             hashes = find("exact-hashes")
-            yield Pass(
-                "exact-hashes", {part: ExactHashes(part, exact.key, hashes) for part in parts.names}
-            )
-            yield from parts.bundles("exact-hashes")
+            hashing = {part: ExactHashes(part, exact.key, hashes) for part in parts.names}
+            yield from parts.passes("exact-hashes", hashing)
             compared = sorted(parts.compared)
             survivors = {
-                name: ExactSurvivors(number, compared, hashes.pieces, find("exact-drops"), kept)
-                for number, name in enumerate(parts.range_names)
+                name: ExactSurvivors(name, compared, hashes.pieces, find("exact-drops"), kept)
+                for name in parts.range_names
             }
-            yield Pass("exact-survivors", survivors)
-            yield from parts.bundles("exact-drops")
-            yield from parts.bundles("exact-kept") if near is not None else []
+            yield from parts.passes("exact-survivors", survivors)
 
         if near is not None:
             near_drops = find("near-drops").pieces
@@ -86,8 +82,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             signing = {
                 part: NearSignatures(part, sketch, keys, exact_drops) for part in parts.names
             }
-            yield Pass("near-signatures", signing)
-            yield from parts.bundles("near-keys")
+            yield from parts.passes("near-signatures", signing)
             yield from near_passes(parts, near, exact is not None)
 
         runs = tuple(
@@ -100,18 +95,15 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         for drops, each in pieces.items():
             earlier = removals.before(drops)
             sent = find(f"{each.NAME}-hashes")
-            hashing = {
+            sending = {
                 part: PieceHashes(part, is_compared[part], each, earlier, sent)
                 for part in parts.names
             }
-            yield Pass(f"{each.NAME}-hashes", hashing)
-            yield from parts.bundles(f"{each.NAME}-hashes")
+            yield from parts.passes(f"{each.NAME}-hashes", sending)
             dropping = {
-                name: PieceDrops(number, each, sent.pieces, find(drops))
-                for number, name in enumerate(parts.range_names)
+                name: PieceDrops(name, each, sent.pieces, find(drops)) for name in parts.range_names
             }
-            yield Pass(drops, dropping)
-            yield from parts.bundles(drops)
+            yield from parts.passes(drops, dropping)
 
         writing = {
             part: RemoveDuplicates(part, is_compared[part], removals) for part in parts.names

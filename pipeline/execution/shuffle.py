@@ -267,10 +267,6 @@ class Pieces:
     shuffle: Shuffle | None = field(default=None, compare=False)
     """None if the recipe does not have it: then there is no piece"""
 
-    def destination(self, number: int) -> str:
-        """Return the name of a unit that reads pieces, by its number."""
-        return "" if self.shuffle is None else self.shuffle.destinations[number]
-
     def read(
         self, inputs: UnitInputs, stage: str, destination: str, *, numbered: bool = False
     ) -> Iterator[tuple[int, bytes]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clozeline.native import minhash
 from clozeline.native.library import is_available, missing_note, numpy_only
-from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.dedup.near import Sketch
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
 _TEXTS = st.text("aZ_09 .-=*<\t\n\x1c\x85é\u00a0漢\u0301≤’", max_size=80) | st.text(max_size=60)
@@ -22,7 +22,7 @@ _TEXTS = st.text("aZ_09 .-=*<\t\n\x1c\x85é\u00a0漢\u0301≤’", max_size=80) 
 )
 @example(["", " ", "a b", "x" * 300, "word " * 1100], 5, 4, 5)
 def test_signatures(texts, ngram, bands, rows):
-    form = MinHash(ngram, bands, rows)
+    form = Sketch(ngram, bands, rows)
     native = form.signatures(texts)
     with numpy_only():
         np.testing.assert_array_equal(native, form.signatures(texts))

@@ -14,11 +14,11 @@ from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.near import Sketch, write_signatures
 from clozeline.pipeline.dedup.parts import (
     COPY,
+    DROP,
     Parts,
-    find_hash_bounds,
     pack_rows,
-    read_drops,
-    write_rows,
+    read_rows,
+    send_by_hash,
 )
 from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
@@ -61,8 +61,7 @@ def write_documents(folder, options, rng, sizes, ranges, others=0):
     kept = parts.shuffle("exact-kept")
     for number, source in enumerate(kept.sources):
         rows = copies[number::ranges]
-        bounds = find_hash_bounds(rows["uid"], ranges)
-        write_rows(Output(folder), kept, source, rows, bounds)
+        send_by_hash(Output(folder), kept, source, rows, rows["uid"])
 
     return parts
 
@@ -78,8 +77,8 @@ def check_one_process(folder, parts, options, after_exact):
 
     for part, pairs in drops.items():
         inputs = UnitInputs(lambda stage: folder)
-        found = read_drops(inputs, parts.shuffle("near-drops").pieces, parts.names[part])
-        assert set(zip(*found, strict=True)) == pairs
+        found = read_rows(inputs, parts.shuffle("near-drops").pieces, parts.names[part], DROP)
+        assert set(found.tolist()) == pairs
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -94,7 +93,7 @@ def test_any_units_find_the_clusters_of_one_process(tmp_path, monkeypatch, seed)
     others = int(rng.integers(0, len(sizes)))
     parts = write_documents(tmp_path, options, rng, sizes, int(rng.integers(1, 8)), others)
     after_exact = bool(rng.random() < 0.5)
-    written = [parts.bundles(name) for name in ("near-keys", "exact-kept")]
+    written = [parts.shuffle(name).passes("dedup") for name in ("near-keys", "exact-kept")]
     passes = chain(*written, near_passes(parts, options, after_exact))
     run_passes(stage_in(tmp_path), passes, reverse=rng.random() < 0.5)
 

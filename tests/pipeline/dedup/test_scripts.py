@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.dedup.near import Sketch
 from clozeline.pipeline.dedup.repeats import LinePieces, SpanPieces
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index, runs_of
 from clozeline.pipeline.text.normal_form import match_words
@@ -16,7 +16,7 @@ from clozeline.pipeline.text.normal_form import match_words
 
 def jaccard(left, right, ngram=5):
     """The similarity of two texts by their sets of shingles, without hash functions."""
-    first, second = (set(MinHash(ngram).shingles(text).tolist()) for text in (left, right))
+    first, second = (set(Sketch(ngram).shingles(text).tolist()) for text in (left, right))
     return len(first & second) / len(first | second)
 
 
@@ -141,7 +141,7 @@ def test_runs_of_words_and_characters_have_the_same_size():
 
 def test_signatures_do_not_depend_on_what_was_hashed_before():
     texts = [prices(1), hindi(1), "plain words " * 20]
-    forwards = MinHash().signatures(texts)
-    backwards = MinHash().signatures(texts[::-1])
+    forwards = Sketch().signatures(texts)
+    backwards = Sketch().signatures(texts[::-1])
 
     np.testing.assert_array_equal(forwards, backwards[::-1])

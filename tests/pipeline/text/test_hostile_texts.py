@@ -19,7 +19,7 @@ from clozeline import errors
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
-from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.dedup.near import Sketch
 from clozeline.pipeline.dedup.repeats import LinePieces
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.registries import FILTERS, READERS, SEGMENTERS, SENTENCES
@@ -159,7 +159,7 @@ def functions(folder):
     found |= {
         "normalize_as code": partial(normalize_as, "code"),
         "normalize_field": partial(normalize_field, "prose"),
-        "near keys": MinHash().signature,
+        "near keys": lambda text: Sketch().signatures([text]),
         "repeated lines": lambda text: lines.hashes(text, "en"),
         "contamination": lambda text: Matcher(index).find(text),
         "items": lambda text: build_index([("0", (text,))], 13),
