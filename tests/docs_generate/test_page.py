@@ -83,9 +83,9 @@ def test_a_section_has_examples_features_and_options(name):
             "[a](decisions/0001-keyed-randomness.md)",
         ),
         (
-            "docs/generation.md",
-            "generation.md",
-            "[the cache](../model/layers/cache.py)",
+            "extensions/inference/README.md",
+            "extensions/inference.md",
+            "[the cache](../../model/layers/cache.py)",
             "the cache",
         ),
         (

@@ -14,10 +14,10 @@ from clozeline.__main__ import commands
 from clozeline.command_line import Positional, read_words
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.tools.command import OutputPath, UserPath
-from clozeline.tools.runs.inference.generation import Settings
 from tests.shard_sets import toy_set
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def test_a_script_prints_what_its_command_prints(tmp_path):
 
 
 @config_class
-class Tool(Settings):
+class Tool(Decoding):
     """Options of a tool."""
 
     run: Annotated[UserPath, Positional(0)]

@@ -12,10 +12,10 @@ from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.configuration.words_elsewhere import WORDS_FILE, _words, translate_key
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.inference.generation import Settings as GenerateSettings
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
 from clozeline.tools.experiments.finetune import FinetuneOptions
-from clozeline.tools.runs.inference.generation import Settings as GenerateSettings
 from clozeline.tools.runs.predict import PredictOptions
 from clozeline.train.command import main as train
 from clozeline.train.configuration.config import TrainConfig

@@ -8,9 +8,9 @@ import sysconfig
 import numpy as np
 import pytest
 
+from clozeline.extensions.inference.commands.extract_features import main as extract_features
+from clozeline.extensions.inference.feature_files import open_features
 from clozeline.tools.models.export_model import main as export_model
-from clozeline.tools.runs.extract_features import main as extract_features
-from clozeline.tools.runs.inference.feature_files import open_features
 from tests.train.written_runs import write_run
 
 PACKAGES = (

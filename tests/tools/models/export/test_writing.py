@@ -11,6 +11,7 @@ import transformers
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.inference.generation import prompt_ids
 from clozeline.model.checkpoints import (
     build_checkpoint,
     export_checkpoint,
@@ -33,7 +34,6 @@ from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.sentence_embeddings import write_modules
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
 from clozeline.tools.models.export.verification import compare_frames
-from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.sets.text_form import frame_of

@@ -1,4 +1,7 @@
-"""Fill the masks of a text with a run's masked LM."""
+"""Fill the masks of a text with a run's masked LM.
+
+This file imports torch.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -25,7 +25,7 @@ from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, 
 from clozeline.tools.options import JsonSwitch
 
 if TYPE_CHECKING:
-    from clozeline.tools.runs.inference.feature_files import Features
+    from clozeline.extensions.inference.feature_files import Features
 
 _SHOWN_CHARACTERS = 60
 """length to which a line shortens the word or text of its row"""
@@ -84,7 +84,7 @@ def _describe_row(features: Features, row: int) -> dict[str, Any]:
 
 
 def _show(options: NeighborsCommand) -> None:
-    from clozeline.tools.runs.inference.feature_files import open_features
+    from clozeline.extensions.inference.feature_files import open_features
 
     features = open_features(options.features)
     nearest = find_neighbors(features, options)

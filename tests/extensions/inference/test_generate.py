@@ -7,21 +7,21 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.inference.commands.fill_mask import iterate_masked_words
+from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
+from clozeline.extensions.inference.commands.generate import main as generate
+from clozeline.extensions.inference.filled_text import fill_text, parts_of
+from clozeline.extensions.inference.generation import (
+    blank_after,
+    find_language_token,
+    prompt_ids,
+)
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate_beams
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.fill_mask import iterate_masked_words
-from clozeline.tools.runs.fill_mask import main as fill_mask
-from clozeline.tools.runs.generate import main as generate
-from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
-from clozeline.tools.runs.inference.generation import (
-    blank_after,
-    find_language_token,
-    prompt_ids,
-)
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import compute_row_scores, example_sets

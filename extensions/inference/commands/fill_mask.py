@@ -118,7 +118,7 @@ def _show(
 
 
 def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: int) -> None:
-    from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
+    from clozeline.extensions.inference.filled_text import fill_text, parts_of
 
     decoding = Decoding(mode="unmask", width=width)
     for filling in fill_text(trained, text, decoding, width):

@@ -16,18 +16,18 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import file_hash
-from clozeline.pipeline.tables import find_text_files, read_named_texts
-from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
-from clozeline.tools.options import CheckpointChoice, RunArgument
-from clozeline.tools.runs.inference.feature_files import (
+from clozeline.extensions.inference.feature_files import (
     MANIFEST,
     FeatureChoice,
     Pool,
     Precision,
     write_features,
 )
+from clozeline.files import file_hash
+from clozeline.pipeline.tables import find_text_files, read_named_texts
+from clozeline.pipeline.text.normal_form import NormalForm
+from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 

@@ -18,16 +18,16 @@ from rich.markup import escape
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.terminal import Terminal, size_text
-from clozeline.tools.command import run_as_script, run_tool
-from clozeline.tools.options import RunArgument
-from clozeline.tools.runs.inference.generated_text import find_end_ids, read_allowed, text_before
-from clozeline.tools.runs.inference.generation import (
+from clozeline.extensions.inference.generation import (
     Settings,
     blank_after,
     continuations,
     prompt_ids,
 )
+from clozeline.terminal import Terminal, size_text
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import RunArgument
+from clozeline.tools.runs.inference.generated_text import find_end_ids, read_allowed, text_before
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
@@ -98,7 +98,7 @@ def _generate(settings: GenerateOptions) -> None:
 
 
 def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOptions) -> None:
-    from clozeline.tools.runs.inference.generation_cost import generation_cost
+    from clozeline.extensions.inference.generation_cost import generation_cost
 
     source = len(prompt_ids(trained.tokenizer, trained.objectives[0], settings.text))
     cost = generation_cost(trained.model, source, settings.max_tokens)
@@ -117,7 +117,7 @@ def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOpti
 
 
 def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Settings) -> None:
-    from clozeline.tools.runs.inference.filled_text import fill_text, parts_of
+    from clozeline.extensions.inference.filled_text import fill_text, parts_of
 
     for filling in fill_text(trained, text, settings, settings.samples):
         parts = parts_of(trained, filling)

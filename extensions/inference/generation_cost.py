@@ -1,4 +1,7 @@
-"""Compute what a generated token costs: FLOPs and the bytes of the key-value cache."""
+"""Compute what a generated token costs: FLOPs and the bytes of the key-value cache.
+
+This file imports torch.
+"""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
 """Write and read feature files: vectors of texts by a frozen model.
 
-They are rows of an Arrow file, with a manifest.
+They are rows of an Arrow file, with a manifest. This file imports torch.
 """
 
 import contextlib

@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import file_hash
-from clozeline.model.scoring.features import token_vectors
-from clozeline.tools.models.export_model import main as export_model
-from clozeline.tools.models.import_model import main as import_model
-from clozeline.tools.runs.extract_features import main as extract_features
-from clozeline.tools.runs.inference.feature_files import (
+from clozeline.extensions.inference.commands.extract_features import main as extract_features
+from clozeline.extensions.inference.commands.neighbors import NeighborOptions, find_neighbors
+from clozeline.extensions.inference.commands.neighbors import main as neighbors
+from clozeline.extensions.inference.feature_files import (
     FeatureChoice,
     Features,
     open_features,
     write_features,
 )
+from clozeline.files import file_hash
+from clozeline.model.scoring.features import token_vectors
+from clozeline.tools.models.export_model import main as export_model
+from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
-from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
-from clozeline.tools.runs.neighbors import main as neighbors
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.written_runs import write_run
 

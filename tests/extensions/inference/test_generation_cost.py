@@ -3,8 +3,8 @@
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
+from clozeline.extensions.inference.generation_cost import generation_cost
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
-from clozeline.tools.runs.inference.generation_cost import generation_cost
 from tests.model.small_models import built
 
 SOURCE = 6

@@ -1,0 +1,1 @@
+"""Continue texts, fill masks, and write vectors of texts with a trained model."""
