@@ -10,22 +10,23 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
 
 from clozeline.errors import plural
 from clozeline.pipeline.balance.config import BalanceConfig
+from clozeline.pipeline.balance.copies import (
+    FACTORS,
+    FACTORS_FORMAT,
+    BalancedCopies,
+    Factors,
+    iterate_languages,
+)
+from clozeline.pipeline.execution.contributions import ParentFile
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
-from clozeline.pipeline.ingest.documents.copies import (
-    FACTORS_FILE,
-    FACTORS_FORMAT,
-    iterate_languages,
-)
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import is_heldout
 
 TextType: TypeAlias = Literal["texts", "pairs"]
-Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
-"""Mean copies per document, by language and source."""
 BALANCE_VERSION: Final = 1
 _TEXT_TYPES: Final[tuple[TextType, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ class WriteFactors(Unit[BalanceCounts]):
                 }
                 balanced[language] = row["balanced_tokens"]
 
-        with output.file(FACTORS_FILE) as path:
+        with output.file(FACTORS.name) as path:
             text = json.dumps(
                 {**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False
             )
@@ -232,12 +233,17 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     before: ClassVar[tuple[str, ...]] = ("group",)
     cpu_seconds_per_mb: ClassVar[float] = 0.004
     needs: ClassVar[tuple[str, ...]] = ("encode",)
+    parent_files: ClassVar[Mapping[str, ParentFile]] = {"group": FACTORS}
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(
             ["documents_in"],
             [("texts", EACH, EACH, "documents"), ("pairs", EACH, EACH, "documents"), "skipped"],
         ),
     )
+
+    @property
+    def document_copies(self) -> BalancedCopies:
+        return BalancedCopies(self.recipe.seed)
 
     def validate(self) -> Iterator[str]:
         """Yield sources with a factor that no input has."""

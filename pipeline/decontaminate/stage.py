@@ -8,7 +8,7 @@ order.
 import io
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, ClassVar, Final, TypedDict, cast
@@ -27,6 +27,7 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     list_files,
     read_items,
 )
+from clozeline.pipeline.execution.contributions import ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
@@ -56,6 +57,7 @@ from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 _LOG: Final = logging.getLogger(__name__)
 _ONE: Final = "000000"
 """Name of the unit of a pass with a single unit."""
+_INDEX: Final = ParentFile("decontaminate", "index", _ONE, "index.arrow", "evaluation index")
 _OVERLAP_FORMAT: Final = 1
 
 
@@ -91,7 +93,7 @@ class WriteIndex(Unit[DecontaminateCounts]):
     def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
         suites: dict[str, SuiteCounts] = {}
         index = build_index(self._items(suites, inputs), self.ngram)
-        with output.file("index.arrow") as path:
+        with output.file(_INDEX.name) as path:
             write_index(path, index)
         full = int((index.words == self.ngram).sum())
         return {"entries": {"full": full, "short": len(index) - full}, "suites": suites}
@@ -340,7 +342,7 @@ def _describe_drops(matches: Sequence[Sequence[int]], index: NgramIndex) -> list
 
 def _open_stage_index(inputs: UnitInputs) -> NgramIndex:
     """Return the index that the stage wrote into its folder."""
-    return open_index(inputs.file("decontaminate", "index", _ONE, "index.arrow"))
+    return open_index(_INDEX.open(inputs))
 
 
 def read_matches(inputs: UnitInputs, part: str) -> NDArray[np.uint32]:
@@ -366,6 +368,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     cpu_seconds_per_mb: ClassVar[float] = 0.23
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
+    parent_files: ClassVar[Mapping[str, ParentFile]] = {"encode": _INDEX}
     equations: ClassVar[tuple[Equation, ...]] = REWRITE_EQUATIONS
 
     def validate(self) -> Iterator[str]:

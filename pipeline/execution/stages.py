@@ -27,6 +27,7 @@ from clozeline.errors import (
 )
 from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.rewritten_documents import DocumentParts
@@ -127,6 +128,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """true if later stages read documents from its folder"""
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
+    parent_files: ClassVar[Mapping[str, ParentFile]] = {}
+    """files of its folder that are parents of the sets of later stages, by the later stage"""
     build_on_demand: ClassVar[bool] = False
     """true if this stage depends on no other: running a later stage alone then runs it, too"""
     cpu_seconds_per_mb: ClassVar[float] = 0.0
@@ -154,6 +157,11 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     def documents(self) -> DocumentParts:
         """Documents that the stage reads."""
         return documents_before(self.recipe, self.name, self.plan.names)
+
+    @property
+    def document_copies(self) -> DocumentCopies | None:
+        """What decides how many copies of each document training reads; None: it does not."""
+        return None
 
     def find_folder(self, name: str) -> Path:
         """Return the folder of a stage, or of the one that gives `documents` or the `tokenizer`.
@@ -253,6 +261,12 @@ def _stage_class(name: str) -> type[Stage[Any, Any]]:
 def stages_of(recipe: Recipe) -> list[str]:
     """Return the names of the stages of a recipe, in running order."""
     return [name for name in all_stages() if recipe.has(name)]
+
+
+def parents_of(recipe: Recipe, stage: str) -> tuple[ParentFile, ...]:
+    """Return the files of other stages that are parents of the sets of a stage."""
+    files = [_stage_class(name).parent_files for name in stages_of(recipe)]
+    return tuple(each[stage] for each in files if stage in each)
 
 
 def check_recipe(recipe: Recipe) -> None:

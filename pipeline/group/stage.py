@@ -11,8 +11,17 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
+from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
-from clozeline.pipeline.execution.stages import Pass, Stage, Unit, tokenizer_stage
+from clozeline.pipeline.execution.stages import (
+    Pass,
+    Stage,
+    Unit,
+    parents_of,
+    stage_of,
+    stages_of,
+    tokenizer_stage,
+)
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     Counts,
@@ -34,7 +43,6 @@ from clozeline.pipeline.group.groupings import (
     MinimumRow,
     build_grouping,
 )
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
@@ -42,7 +50,6 @@ from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_toke
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import mix
 
 
@@ -66,7 +73,7 @@ class SampleSetCounts(_RowCounts, total=False):
 
     documents_in: int
     left_out: int
-    """documents without a copy; only if the recipe has the stage `balance`"""
+    """documents without a copy; only if a stage decides about copies"""
     by_language: dict[str, int]
     """tokens and separators by the language of the row's first document"""
 
@@ -131,8 +138,8 @@ class GroupShard(Unit[GroupCounts]):
     block_rows: BlockRows
     compression: Compression
     seed: int
-    is_balanced: bool
-    """whether `balance` wrote the number of copies; otherwise, each document has one"""
+    copies: tuple[DocumentCopies, ...]
+    """what other stages decide; without any, each document has one copy"""
 
     @property
     def name(self) -> str:
@@ -154,9 +161,9 @@ class GroupShard(Unit[GroupCounts]):
         of_documents = {"documents_in": len(documents)}
         tokens_in = _count_tokens(documents, grouping)
 
-        if self.split == "train" and self.is_balanced:
-            factors = CopyFactors.read(open_factors(inputs), self.seed)
-            copies = factors.count_copies(documents, tokens.languages, tokens.source_groups)
+        if self.split == "train" and self.copies:
+            counted = [each.count(documents, tokens, inputs) for each in self.copies]
+            copies = np.prod(counted, axis=0)
             of_documents["left_out"] = int((copies == 0).sum())
             tokens_in = _count_tokens(documents, grouping, copies)
             documents = copy_documents(documents, copies, self.seed)
@@ -196,11 +203,6 @@ class GroupShard(Unit[GroupCounts]):
         )
 
 
-def open_factors(inputs: UnitInputs) -> RecordedFile:
-    """Return the factors that `balance` wrote."""
-    return inputs.file("balance", "main", "000000", FACTORS_FILE)
-
-
 def _count_tokens(documents: RowBatch, grouping: Grouping, copies: Int64 | int = 1) -> int:
     """Count the tokens of `copies[i]` copies of document i, of both sides if rows are pairs."""
     sides = ["token_ids"]
@@ -223,6 +225,8 @@ class GroupManifest(Unit[GroupCounts]):
 
     first: GroupShard
     """its first shard"""
+    parents: tuple[ParentFile, ...]
+    """files of other stages that are parents of the set"""
 
     @property
     def name(self) -> str:
@@ -264,11 +268,6 @@ class GroupManifest(Unit[GroupCounts]):
         vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
         entry = sample_set.spec.entry()
 
-        parents = [tokens.as_parent("tokens")]
-        if first.is_balanced:
-            digest = open_factors(inputs).xxh3_128
-            parents.append({"name": "balance", "digest": digest, "role": "factors"})
-
         def read(shard: int, name: str) -> str:
             return inputs.file("group", "main", replace(first, shard=shard).name, name).text()
 
@@ -285,7 +284,10 @@ class GroupManifest(Unit[GroupCounts]):
             },
             grouping={"name": entry.pop("name"), "options": entry},
             languages=tokens.languages,
-            parents=parents,
+            parents=[
+                tokens.as_parent("tokens"),
+                *(each.describe(inputs) for each in self.parents),
+            ],
             config={
                 "heldout_fraction": first.fraction,
                 "least_tokens": sample_set.minimum.tokens,
@@ -342,6 +344,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         vocabulary = find_vocabulary(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
         return sample_sets(self._entries, vocabulary)
 
+    @cached_property
+    def _copies(self) -> Mapping[str, DocumentCopies]:
+        """What other stages decide about copies, by the names of these."""
+        return {
+            name: copies
+            for name in stages_of(self.recipe)
+            if (copies := stage_of(self.recipe, name).document_copies) is not None
+        }
+
     def validate(self) -> Iterator[str]:
         """Yield the errors of objectives that the vocabulary shows before the stage runs."""
         vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
@@ -366,13 +377,14 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 self.config.block_rows,
                 self.config.compression,
                 self.recipe.seed,
-                self.recipe.has("balance"),
+                tuple(self._copies.values()),
             )
             for sample_set in self.sets
             for split, count in splits.items()
             for shard in range(count)
         ]
-        manifests = [GroupManifest(unit) for unit in shards if unit.shard == 0]
+        parents = parents_of(self.recipe, self.name)
+        manifests = [GroupManifest(unit, parents) for unit in shards if unit.shard == 0]
         return [
             Pass("main", {unit.name: unit for unit in shards}),
             Pass("manifest", {unit.name: unit for unit in manifests}, lists_units=True),
@@ -394,7 +406,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         )
 
     def ruling_key(self, reason: str) -> str:
-        return "balance"
+        return ", ".join(self._copies)
 
     def count_read_documents(self, counts: GroupCounts) -> Sequence[int]:
         """Return the documents that each set has read, in all its splits."""

@@ -163,7 +163,7 @@ class TaskReader(ABC):
         return normalized
 
     def texts_to_keep(self, row: Row) -> Any:
-        """Return the fields of a rejected row by which `decontaminate` finds it; by default all."""
+        """Return the fields by which a search finds a rejected row in texts; by default all."""
         return {name: value for name, value in row.items() if name != GROUP}
 
     def complete(

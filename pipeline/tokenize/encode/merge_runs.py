@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.contributions import ParentFile
 from clozeline.pipeline.execution.shuffle import Pieces
 from clozeline.pipeline.execution.stages import Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
@@ -283,8 +284,8 @@ class TokenManifest(Unit[EncodeCounts]):
     seed: int
     config: Mapping[str, Any]
     tokenizer_stage: str
-    is_decontaminated: bool = False
-    """whether the index of evaluation items is a parent of the set"""
+    parents: Sequence[ParentFile] = ()
+    """files of other stages that are parents of the set"""
     extra: Sequence[str] = ()
 
     def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
@@ -312,12 +313,9 @@ class TokenManifest(Unit[EncodeCounts]):
                 "name": self.tokenizer_stage,
                 "digest": vocabulary.fingerprint,
                 "role": "tokenizer",
-            }
+            },
+            *(each.describe(inputs) for each in self.parents),
         ]
-
-        if self.is_decontaminated:
-            digest = inputs.file("decontaminate", "index", "000000", "index.arrow").xxh3_128
-            parents.append({"name": "decontaminate", "digest": digest, "role": "evaluation index"})
 
         def read(shard: int, name: str) -> str:
             return _merged_file(inputs, shard, name).text()

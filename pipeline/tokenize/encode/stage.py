@@ -13,7 +13,7 @@ from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass, Stage, tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Stage, parents_of, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
@@ -142,7 +142,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             recipe.seed,
             self._recorded_config,
             source.name,
-            recipe.has("decontaminate"),
+            parents_of(recipe, self.name),
             extra,
         )
         return [

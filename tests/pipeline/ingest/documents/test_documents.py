@@ -1,21 +1,12 @@
 """The identity of documents, and their form in files."""
 
-import hashlib
-import json
-import struct
 from dataclasses import replace
-from fractions import Fraction
 from hashlib import blake2b
 
-import numpy as np
 import pyarrow as pa
 import pytest
-import xxhash
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.pipeline.ingest.documents.copies import CopyFactors, iterate_languages
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
@@ -25,8 +16,6 @@ from clozeline.pipeline.ingest.documents.files import (
     write_rejects,
 )
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
-from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.recorded_file import RecordedFile
 
 
 def test_a_uid_is_the_hash_of_where_the_record_begins():
@@ -127,72 +116,3 @@ def test_a_file_that_is_not_whole_is_an_error_with_its_name(tmp_path):
         list(read_documents(path))
     with pytest.raises(StorageError, match="absent"):
         list(read_documents(tmp_path / "absent"))
-
-
-UIDS = [hashlib.md5(bytes([number])).digest() for number in range(200)]
-factors = st.fractions(0, 255, max_denominator=10**12)
-
-
-@given(
-    factor=factors,
-    seed=st.integers(0, 2**63 - 1),
-    uid=st.sampled_from(UIDS),
-)
-def test_copies_are_drawn_by_a_word_of_the_uid(factor, seed, uid):
-    word = xxhash.xxh3_64_intdigest(uid + b"balance" + struct.pack("<Q", seed))
-    whole = factor.numerator // factor.denominator
-    drawn = Fraction(word, 2**64) < factor - whole
-    assert CopyFactors({"en": {"web": factor}}, seed).copies(uid, "en", "web") == whole + drawn
-
-
-def rows(languages, targets, sources):
-    uids = np.frombuffer(b"".join(UIDS[: len(languages)]), np.uint8).reshape(-1, 16)
-    fixed = {
-        "document_uid": uids,
-        "language": np.array(languages, np.uint8),
-        "source_group": np.array(sources, np.uint16),
-    }
-
-    columns = {} if targets is None else {"target_language": Ragged.from_lists(targets, np.uint8)}
-    return RowBatch(fixed, columns)
-
-
-def test_each_document_has_the_factor_of_its_language_and_source():
-    found = CopyFactors(
-        {
-            "de": {"web": Fraction(1)},
-            "sw": {"web": Fraction(2), "books": Fraction(5)},
-            "de-sw": {"web": Fraction(7)},
-        },
-        1,
-    )
-
-    documents = rows([0, 1, 1, 0], [[], [], [], [1]], [1, 1, 0, 1])
-
-    assert list(iterate_languages(documents, ["de", "sw"])) == ["de", "sw", "sw", "de-sw"]
-    assert found.count_copies(
-        documents,
-        ["de", "sw"],
-        ["books", "web"],
-    ).tolist() == [1, 2, 5, 7]
-    assert found.count_copies(
-        rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]
-    ).tolist() == [
-        5,
-        1,
-    ]
-
-
-def test_factors_are_read_as_exact_numbers(tmp_path):
-    path = tmp_path / "factors.json"
-    path.write_text(json.dumps({"factors": {"en": {"web": "1/3", "books": "2"}}}), encoding="utf-8")
-    read = CopyFactors.read(RecordedFile(path), 4)
-    assert read == CopyFactors(
-        {
-            "en": {
-                "web": Fraction(1, 3),
-                "books": Fraction(2),
-            }
-        },
-        4,
-    )
