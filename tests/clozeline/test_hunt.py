@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from clozeline.extensions.curation.decontaminate import ngram_index
 from clozeline.files import parse_json
-from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.import_published import stage as tokenizer_stage
 from clozeline.seeding import hash64

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.balance.stage import BalanceStage
+from clozeline.extensions.curation.balance.stage import BalanceStage
+from clozeline.extensions.curation.decontaminate.stage import DecontaminateStage
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.decontaminate.stage import DecontaminateStage
 from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.runner import check_handover

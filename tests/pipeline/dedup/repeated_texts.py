@@ -7,7 +7,11 @@ import re
 from collections import defaultdict
 
 from clozeline.pipeline.text.normal_form import normalize
-from tests.pipeline.decontaminate.contaminated_texts import VOCABULARY, disguise, words_of
+from tests.extensions.curation.decontaminate.contaminated_texts import (
+    VOCABULARY,
+    disguise,
+    words_of,
+)
 from tests.pipeline.dedup.dedup_documents import document
 
 MENU = [" ".join(["menu", *VOCABULARY[n : n + 3]]).title() for n in range(0, 40, 4)]

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from clozeline.extensions.curation.decontaminate.ngram_index import Matcher, build_index, runs_of
 from clozeline.pipeline.dedup.near import Sketch
 from clozeline.pipeline.dedup.repeats import LinePieces, SpanPieces
-from clozeline.pipeline.kernels.ngram_index import Matcher, build_index, runs_of
 from clozeline.pipeline.text.normal_form import match_words
 
 

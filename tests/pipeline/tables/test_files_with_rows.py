@@ -4,11 +4,11 @@ them."""
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.curation.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.extensions.evaluation.last_word_prediction import read_passages
 from clozeline.extensions.evaluation.masked_facts import read_facts
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.extensions.evaluation.prompting.template import Template, read_rows
-from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.registries import READERS

@@ -17,11 +17,11 @@ import clozeline.configuration
 import clozeline.pipeline
 from clozeline import errors
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.curation.decontaminate.ngram_index import Matcher, build_index
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import Sketch
 from clozeline.pipeline.dedup.repeats import LinePieces
-from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.registries import FILTERS, READERS, SEGMENTERS, SENTENCES
 from clozeline.pipeline.text.hosts import extract_host
 from clozeline.pipeline.text.normal_form import fold, normalize_as, normalize_field

@@ -14,7 +14,7 @@ from clozeline.pipeline.group.documents import copy_documents, document_order_ke
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
-from tests.pipeline.balance.balanced import (
+from tests.extensions.curation.balance.balanced import (
     MLM,
     NAMES,
     SOURCES,

@@ -7,8 +7,8 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.config import EvaluationSet
-from clozeline.pipeline.decontaminate.evaluation_items import (
+from clozeline.extensions.curation.decontaminate.config import EvaluationSet
+from clozeline.extensions.curation.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
     find_evaluation_files,

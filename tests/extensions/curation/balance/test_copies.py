@@ -11,7 +11,11 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.balance.copies import BalancedCopies, iterate_languages, read_factors
+from clozeline.extensions.curation.balance.copies import (
+    BalancedCopies,
+    iterate_languages,
+    read_factors,
+)
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.recorded_file import RecordedFile
 

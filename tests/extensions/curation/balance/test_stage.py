@@ -7,7 +7,12 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe
-from tests.pipeline.balance.balanced import SOURCES, recipe, run_balanced, write_languages
+from tests.extensions.curation.balance.balanced import (
+    SOURCES,
+    recipe,
+    run_balanced,
+    write_languages,
+)
 from tests.shard_sets import change_manifest
 
 

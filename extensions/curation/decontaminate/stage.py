@@ -18,14 +18,23 @@ from numpy.typing import NDArray
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ConfigurationError, plural
-from clozeline.pipeline.decontaminate.config import DecontaminateConfig
-from clozeline.pipeline.decontaminate.evaluation_items import (
+from clozeline.extensions.curation.decontaminate.config import DecontaminateConfig
+from clozeline.extensions.curation.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
     check_first_item,
     find_evaluation_files,
     list_files,
     read_items,
+)
+from clozeline.extensions.curation.decontaminate.ngram_index import (
+    INDEX_VERSION,
+    Matcher,
+    NgramIndex,
+    build_index,
+    open_index,
+    runs_of,
+    write_index,
 )
 from clozeline.pipeline.execution.contributions import ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
@@ -42,15 +51,6 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.kernels.ngram_index import (
-    INDEX_VERSION,
-    Matcher,
-    NgramIndex,
-    build_index,
-    open_index,
-    runs_of,
-    write_index,
-)
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.config import EvaluationSet
+from clozeline.extensions.curation.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tables import (

@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from tests.matrices import mark_slow_but
-from tests.pipeline.decontaminate.contaminated_texts import (
+from tests.extensions.curation.decontaminate.contaminated_texts import (
     VOCABULARY,
     brute_force,
     disguise,
     prose,
 )
+from tests.matrices import mark_slow_but
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 

@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.kernels import ngram_index
-from clozeline.pipeline.kernels.ngram_index import Matcher, build_index, open_index, write_index
+from clozeline.extensions.curation.decontaminate import ngram_index
+from clozeline.extensions.curation.decontaminate.ngram_index import (
+    Matcher,
+    build_index,
+    open_index,
+    write_index,
+)
 from clozeline.recorded_file import RecordedFile
-from tests.pipeline.decontaminate.contaminated_texts import prose, runs_of, words_of
+from tests.extensions.curation.decontaminate.contaminated_texts import prose, runs_of, words_of
 
 
 def index_of(items, ngram=13):

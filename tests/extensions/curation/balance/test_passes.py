@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.balance.stage import apportion, compute_copy_factors
+from clozeline.extensions.curation.balance.stage import apportion, compute_copy_factors
 from clozeline.pipeline.shards.layout import is_heldout
-from tests.pipeline.balance.balanced import (
+from tests.extensions.curation.balance.balanced import (
     NAMES,
     SOURCES,
     read_factors,

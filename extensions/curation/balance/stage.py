@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
 
 from clozeline.errors import plural
-from clozeline.pipeline.balance.config import BalanceConfig
-from clozeline.pipeline.balance.copies import (
+from clozeline.extensions.curation.balance.config import BalanceConfig
+from clozeline.extensions.curation.balance.copies import (
     FACTORS,
     FACTORS_FORMAT,
     BalancedCopies,

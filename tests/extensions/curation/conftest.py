@@ -1,0 +1,1 @@
+from tests.pipeline.conftest import complete  # noqa: F401 (a fixture)
