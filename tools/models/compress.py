@@ -3,9 +3,9 @@
     clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR
 
 RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or
-a folder as import_model writes it: evaluate, generate, fill-mask, export-model and
-`model.init_from` read it. Integers (int8, int8_dynamic, int4) are written as transformers loads
-them, by torchao: pip install 'clozeline[torchao]'; the first three commands compute with them.
+a folder as import_model writes it: other commands and `model.init_from` read it. Integers (int8,
+int8_dynamic, int4) are written as transformers loads them, by torchao: pip install
+'clozeline[torchao]'; commands that use the model compute with them.
 Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the run's training
 set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the
 scores.

@@ -1,4 +1,4 @@
-"""Draw the curves of one or several runs on shared axes, for report.html and `compare_runs`."""
+"""Draw the curves of one or several runs on shared axes, for report.html and other pages."""
 
 import statistics
 from bisect import bisect_right

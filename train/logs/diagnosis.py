@@ -292,8 +292,8 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
 
     if step in saved:
         checkpoint = (
-            f"its checkpoint is saved: `clozeline evaluate` and other commands take step={step}, "
-            "or step=best for the best one"
+            f"its checkpoint is saved: commands take it by step={step}, or the best one by "
+            "step=best"
         )
 
     return [f"{line}, rising since; {checkpoint}"]

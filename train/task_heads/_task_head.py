@@ -1,8 +1,7 @@
 """The interface of task heads: what a head means outside the model.
 
-Training asks for the tensors that a head reads; `evaluate`, `predict` and `pseudo-label` ask for
-predictions and scores. Libraries that compute metrics are imported where they are used: training
-does not need them.
+Training asks for the tensors that a head reads; commands ask for predictions and scores. Libraries
+that compute metrics are imported where they are used: training does not need them.
 """
 
 from __future__ import annotations

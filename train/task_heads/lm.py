@@ -55,7 +55,7 @@ class LmTaskHead(TaskHead):
 
         decoding = Decoding(max_tokens=int(objective.options["max_length"]))
         vocabulary = tokenizer.vocabulary
-        end = {vocabulary.id_of("eos", "evaluate"), *end_ids(vocabulary.folder, ())}
+        end = {vocabulary.id_of("eos", "generating answers"), *end_ids(vocabulary.folder, ())}
         start = objective.frame.decoder_start
         # a task's rows start with one token; only rows with language tokens start with their
         # target's last one

@@ -58,7 +58,7 @@ BENCHMARKS: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """Scores of one run on a split, as `clozeline evaluate` prints them, and its task."""
+    """Scores of one run on a split, as `scores_of` returns them, and its task."""
 
     scores: dict[str, Any]
     facts: TaskMetadata
