@@ -248,11 +248,12 @@ def _run(stage: Any, work: Any) -> Mapping[str, Any]:
     from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.execution.unit_record import UnitRecord
 
-    runner = UnitRunner(stage, work, {0: {}})
-    runner(0)
-    record = UnitRecord.read(runner.path(0))
+    unit = next(iter(work.units))
+    runner = UnitRunner(stage, work, {unit: {}})
+    runner(unit)
+    record = UnitRecord.read(runner.path(unit))
     if record is None or record.status != "ok":
-        raise RuntimeError(f"{runner.path(0)}: the unit failed")
+        raise RuntimeError(f"{runner.path(unit)}: the unit failed")
     return record.counts
 
 

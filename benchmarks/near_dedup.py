@@ -103,7 +103,7 @@ def run_pass(work: Pass[DedupCounts], folder: Path, workers: int) -> Figures:
         if not os.fork():
             code = 1
             try:
-                for name in work.names[first::workers]:
+                for name in [*work.units][first::workers]:
                     output = Output(folder)
                     counts = work.units[name].run(UnitInputs(lambda stage: folder), output)
                     UnitRecord(work.name, name, {}, {}, "ok", counts, output.files).save(folder)

@@ -141,9 +141,7 @@ class StagePreview:
     @property
     def changed(self) -> bool:
         """Whether a unit must run or be taken, or may have to, or must be removed."""
-        return not self.is_whole or any(
-            state.changed or state.reused or state.removed for state in self.states
-        )
+        return not (self.is_whole and all(state.is_kept for state in self.states))
 
     @property
     def most_units(self) -> int:
@@ -166,9 +164,9 @@ class StagePreview:
     def find_missing(self) -> str:
         """Return why the first incomplete unit must run; "" if the stage is complete."""
         for state in self.states:
-            for unit in sorted({*state.changed, *state.reused}):
-                why = state.reasons.get(unit) or state.waiting.get(unit) or NEW
-                return f"{state.work.name}/{state.work.names[unit]}: {why}"
+            for unit in (*state.changed, *state.reused):
+                why = state.reasons.get(unit) or state.waiting.get(unit, NEW)
+                return f"{state.work.name}/{unit}: {why}"
         return "" if self.is_whole else "its units are not known yet"
 
     def cells(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from clozeline.errors import (
     IntegrityError,
     PartialFailureError,
     StorageError,
+    join_names,
 )
 from clozeline.files import publish, publish_json, publish_text, read_json, sweep
 from clozeline.pipeline.execution.arguments import OPTIONS, Describer
@@ -63,15 +64,15 @@ _MOST_CHANGES: Final = 3
 
 @dataclass(frozen=True)
 class PassState:
-    """The units of a pass, by their numbers: what they are given, and why some of them must run."""
+    """The units of a pass: what they are given, and why some of them must run."""
 
     work: Pass[Any]
-    arguments: Sequence[Arguments]
-    reasons: Mapping[int, str]
+    arguments: Mapping[str, Arguments]
+    reasons: Mapping[str, str]
     """why a unit must run"""
-    waiting: Mapping[int, str]
+    waiting: Mapping[str, str]
     """units that read what other units must write first, and where these are"""
-    reused: Mapping[int, Path]
+    reused: Mapping[str, Path]
     """units that the stage of another output has, and its folder"""
     removed: Sequence[UnitRecord]
     """records of units that the pass no longer has"""
@@ -79,9 +80,14 @@ class PassState:
     """mean CPU seconds of a unit, from the records of the pass; None if there are none"""
 
     @property
-    def changed(self) -> list[int]:
-        """Units that must run, or may have to, in order."""
-        return sorted({*self.reasons, *self.waiting})
+    def changed(self) -> list[str]:
+        """Units that must run, or may have to."""
+        return [*self.reasons, *self.waiting]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the pass is complete."""
+        return not (self.reasons or self.waiting or self.reused or self.removed)
 
 
 @contextmanager
@@ -115,62 +121,65 @@ class StageRun(Generic[StageCounts]):
         self._describer = Describer()
         self._contents = Contents(stage, known, verify=verify)
 
+    def _records(self, work: Pass[Any]) -> dict[str, UnitRecord | None]:
+        return self.known.of_pass(self.stage.folder, work.name)
+
     def examine(self, work: Pass[StageCounts]) -> PassState:
         """Compare the units of a pass with their records."""
-        folder = self.stage.folder
         self._contents.passes.add(work.name)
-        found = self.known.of_pass(folder, work.name)
-        arguments = [self._describer.describe(unit) for unit in work.units.values()]
-        reasons: dict[int, str] = {}
-        waiting: dict[int, str] = {}
-        reused: dict[int, Path] = {}
+        found = self._records(work)
+        arguments = {name: self._describer.describe(unit) for name, unit in work.units.items()}
+        reasons: dict[str, str] = {}
+        waiting: dict[str, str] = {}
+        reused: dict[str, Path] = {}
 
-        # forget the units that the pass no longer has
-        others = found.keys() - work.units.keys()
-        removed = list(filter(None, [found.pop(name) for name in others]))
-        if others:
-            self.known.forget_values()
-
-        for number, (name, given) in enumerate(zip(work.names, arguments, strict=True)):
-            record = found.get(name)
+        others = [found.pop(name) for name in found.keys() - work.units.keys()]
+        for name, given in arguments.items():
             try:
-                reason = "forced" if self.force else self._find_change(record, given, folder)
-                if reason and not self.force:
-                    for output in self.stage.recipe.reuse:
-                        other = output / self.stage.name
-                        stored = UnitRecord.read(UnitRecord.path(other, work.name, name))
-                        if not self._find_change(stored, given, other, whole=True):
-                            reused[number] = other
-                            found[name] = stored
-                            break
+                reason = self._find_change(found.get(name), given, self.stage.folder)
+                taken = self._find_elsewhere(work, name, given) if reason else None
             except NotMadeError as error:
-                waiting[number] = str(error)
+                waiting[name] = str(error)
                 continue
-            if reason and number not in reused:
-                reasons[number] = reason
+            if taken is not None:
+                reused[name], found[name] = taken
+            elif reason:
+                reasons[name] = reason
 
-        if reused:
+        if others or reused:
             self.known.forget_values()
         seconds = [record.cpu_seconds for record in found.values() if record]
         mean = sum(seconds) / len(seconds) if seconds else None
+        removed = list(filter(None, others))
         return PassState(work, arguments, reasons, waiting, reused, removed, mean)
 
-    def _find_change(
-        self, record: UnitRecord | None, given: Arguments, folder: Path, *, whole: bool = False
-    ) -> str:
+    def _find_elsewhere(
+        self, work: Pass[StageCounts], name: str, given: Arguments
+    ) -> tuple[Path, UnitRecord] | None:
+        """Return another output's stage and record of a unit that is current there."""
+        for output in self.stage.recipe.reuse:
+            folder = output / self.stage.name
+            record = UnitRecord.read(UnitRecord.path(folder, work.name, name))
+            if record is None or record.lacks_intermediates(folder):
+                continue
+            if not self._find_change(record, given, folder):
+                return folder, record
+        return None
+
+    def _find_change(self, record: UnitRecord | None, given: Arguments, folder: Path) -> str:
         """Return why the record of a unit in the folder of a stage is not current; "" if it is.
 
         Raises:
             NotMadeError: what the unit reads is not known.
         """
+        if self.force:
+            return "forced"
         if record is None:
             return NEW
         if change := self._contents.find_change(record.reads):
             return change
         if record.arguments != given:
             return self._explain_arguments(record.arguments, given, folder)
-        if whole and record.lacks_intermediates(folder):
-            return "its files between passes were removed"
         return record.find_missing_output(folder, verify=self.verify)
 
     def _explain_arguments(self, before: Arguments, now: Arguments, folder: Path) -> str:
@@ -183,14 +192,8 @@ class StageRun(Generic[StageCounts]):
 
         old = expand(before)
         new = expand(now)
-        missing = object()
-        names = [
-            name
-            for name in sorted({*old, *new})
-            if old.get(name, missing) != new.get(name, missing)
-        ]
-        more = "" if len(names) <= _MOST_CHANGES else f" and {len(names) - _MOST_CHANGES} more"
-        return f"{', '.join(names[:_MOST_CHANGES]) or 'options'}{more} changed"
+        changed = [name for name in {*old, *new} if old.get(name, ...) != new.get(name, ...)]
+        return f"{join_names(changed, _MOST_CHANGES) or 'options'} changed"
 
     def preview(self) -> Iterator[PassState]:
         """Yield the passes as far as they are known, without running a unit.
@@ -204,18 +207,17 @@ class StageRun(Generic[StageCounts]):
 
     def _mark_changed(self, state: PassState) -> None:
         """Make the units that must run unknown to all that read them."""
-        found = self.known.of_pass(self.stage.folder, state.work.name)
-        if changed := {state.work.names[unit]: None for unit in state.changed}:
-            found |= changed
+        if state.changed:
+            self._records(state.work).update(dict.fromkeys(state.changed))
             self.known.forget_values()
 
     @cached_property
     def finished(self) -> list[UnitRecord]:
         """The records of all units, in order, once all passes are complete."""
         found = (
-            self.known.find(self.stage.folder, state.work.name, name)
+            self._records(state.work).get(name)
             for state in self.states
-            for name in state.work.names
+            for name in state.work.units
         )
         return list(filter(None, found))
 
@@ -262,7 +264,7 @@ class StageRun(Generic[StageCounts]):
                     progress.report(warning)
                 self._restore_intermediates(progress, input_bytes)
                 self._run_changed(state, progress, input_bytes)
-            skipped = skipped and not (state.reasons or state.reused or state.removed)
+            skipped = skipped and state.is_kept
             self.states.append(state)
 
         if not (skipped := skipped and not self._has_other_passes()):
@@ -272,34 +274,31 @@ class StageRun(Generic[StageCounts]):
 
     def _restore_intermediates(self, progress: Progress, input_bytes: int) -> None:
         """Run the units of earlier passes again whose files between passes were removed."""
-        folder = self.stage.folder
         for state in self.states:
-            records = self.known.of_pass(folder, state.work.name)
+            records = self._records(state.work).items()
             lacking = [
-                unit
-                for unit, name in enumerate(state.work.names)
-                if (record := records[name]) and record.lacks_intermediates(folder)
+                name
+                for name, record in records
+                if record and record.lacks_intermediates(self.stage.folder)
             ]
             self._run_pass(state, lacking, progress, input_bytes)
 
     def _run_changed(self, state: PassState, progress: Progress, input_bytes: int) -> None:
         """Run the units of a pass that must run, after removing what they and manifests hold."""
-        folder = self.stage.folder
         # the records are read before they are marked
-        found = self.known.of_pass(folder, state.work.name)
-        before = [found.get(state.work.names[unit]) for unit in state.reasons]
+        found = self._records(state.work)
+        before = [found.get(name) for name in state.reasons]
         self._mark_changed(state)
         done = {earlier.work.name for earlier in self.states}
 
         for work in self.stage.passes():
             if work.lists_units and work.name not in done:
-                listing = self.examine(work)
-                listed = self.known.of_pass(folder, work.name)
-                before += [listed.get(work.names[unit]) for unit in listing.changed]
+                listed = self._records(work)
+                before += [listed.get(name) for name in self.examine(work).changed]
 
         for record in filter(None, before):
-            record.remove(folder)
-        self._run_pass(state, sorted(state.reasons), progress, input_bytes)
+            record.remove(self.stage.folder)
+        self._run_pass(state, list(state.reasons), progress, input_bytes)
 
     def _publish_options(self) -> None:
         """Write the options that the records of the units name."""
@@ -307,11 +306,10 @@ class StageRun(Generic[StageCounts]):
             if not (path := options_path(self.stage.folder, digest)).exists():
                 publish_json(path, options)
 
-    def _take(self, work: Pass[StageCounts], unit: int, other: Path) -> None:
+    def _take(self, work: Pass[StageCounts], unit: str, other: Path) -> None:
         """Take a unit from the stage of another output."""
         folder = self.stage.folder
-        record = self.known.of_pass(folder, work.name)[work.names[unit]]
-        if record is not None:
+        if record := self._records(work)[unit]:
             for name in record.outputs:
                 _link_or_copy(other / name, folder / name)
             record.save(folder)
@@ -349,20 +347,20 @@ class StageRun(Generic[StageCounts]):
                 path.unlink()
 
     def _run_pass(
-        self, state: PassState, units: Sequence[int], progress: Progress, input_bytes: int
+        self, state: PassState, units: Sequence[str], progress: Progress, input_bytes: int
     ) -> None:
         """Run units of a pass and read their records; PartialFailureError if some failed."""
         if not units:
             return
         work = state.work
         runner = UnitRunner(self.stage, work, {unit: state.arguments[unit] for unit in units})
-        found = self.known.of_pass(self.stage.folder, work.name)
+        found = self._records(work)
         for unit in units:
-            found.pop(work.names[unit], None)
+            found.pop(unit, None)
             runner.path(unit).unlink(missing_ok=True)
 
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
-        running = RunningPass(self.stage, work.name, [work.names[unit] for unit in units])
+        running = RunningPass(self.stage, work.name, units)
         with progress.bar(title, len(units)) as bar:
 
             def tick(*, now: bool = False) -> None:
@@ -382,16 +380,15 @@ class StageRun(Generic[StageCounts]):
 
         failed = list[UnitRecord]()
         for unit in units:
-            name = work.names[unit]
             # a shared file system may list a file later than it opens it
-            record = running.records.get(name) or UnitRecord.read(runner.path(unit))
+            record = running.records.get(unit) or UnitRecord.read(runner.path(unit))
             if record is None or record.arguments != state.arguments[unit]:
                 raise IntegrityError(
                     f"{runner.path(unit)}: expected the record of a unit that has just run, got "
                     "one that this version cannot read: make sure that all machines run the same "
                     "version of Clozeline, then run the same command again"
                 )
-            found[name] = record
+            found[unit] = record
             if record.status == "failed":
                 failed.append(record)
 
@@ -460,7 +457,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def run_units(
     step: UnitRunner,
-    units: Sequence[int],
+    units: Sequence[str],
     config: ExecutorConfig,
     tick: Callable[[], None],
     report: Callable[[str], None] = print,
@@ -475,7 +472,7 @@ def run_units(
         return
 
     executor: Executor = config.component().build(config)
-    deaths: Counter[int] = Counter()
+    deaths: Counter[str] = Counter()
     remaining = list(units)
     rounds_without_progress = 0
 
@@ -494,6 +491,6 @@ def run_units(
             if executor.final or max(deaths[unit], rounds_without_progress) > config.retries:
                 task = assignment.task_of(unit)
                 reason = ends.get(task, "its worker process died (killed, or out of memory)")
-                step.mark_failed(unit, reason)
+                step.fail(unit, reason)
 
         remaining = [unit for unit in lost if not step.has_result(unit)]

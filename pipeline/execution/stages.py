@@ -82,11 +82,6 @@ class Pass(Generic[StageCounts]):
     """true if its files list those of earlier passes: they are removed before one of these changes,
     so that no manifest lists files of two configurations"""
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the units, in order."""
-        return tuple(self.units)
-
 
 @dataclass(frozen=True)
 class StageSummary:
@@ -360,25 +355,25 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 
 @dataclass(frozen=True)
 class UnitRunner:
-    """Work of one pass, which workers call with the number of each unit; it can be pickled."""
+    """Work of one pass, which workers call with the name of each unit; it can be pickled."""
 
     stage: Stage[Any, Any]
     work: Pass[Any]
-    arguments: Mapping[int, Arguments]
+    arguments: Mapping[str, Arguments]
     """arguments of the units that run"""
 
     @property
     def logs(self) -> Path:
         return self.stage.folder / LOGS / self.work.name
 
-    def path(self, unit: int) -> Path:
+    def path(self, unit: str) -> Path:
         """Return the path of a unit's record."""
-        return UnitRecord.path(self.stage.folder, self.work.name, self.work.names[unit])
+        return UnitRecord.path(self.stage.folder, self.work.name, unit)
 
-    def _marker(self, unit: int) -> Path:
-        return unit_marker(self.stage.folder, self.work.name, self.work.names[unit])
+    def _marker(self, unit: str) -> Path:
+        return unit_marker(self.stage.folder, self.work.name, unit)
 
-    def __call__(self, unit: int) -> None:
+    def __call__(self, unit: str) -> None:
         folder = self.stage.folder
         marker = self._marker(unit)
 
@@ -393,7 +388,7 @@ class UnitRunner:
         start = time.process_time()
 
         try:
-            counts = self.work.units[self.work.names[unit]].run(inputs, output)
+            counts = self.work.units[unit].run(inputs, output)
             inputs.check_unchanged()
             self.stage.check(counts)
         except Exception as error:
@@ -401,8 +396,7 @@ class UnitRunner:
             if isinstance(error, OSError) and not error.filename:
                 message = cannot_write(folder, error)
             trace = "" if message else message_text(traceback.format_exc())
-            message = message or message_text(repr(error))
-            self._save(unit, error=message, exit_code=code, trace=trace)
+            self.fail(unit, message or message_text(repr(error)), code, trace)
         else:
             self._save(
                 unit,
@@ -416,25 +410,20 @@ class UnitRunner:
         with suppress(OSError):
             marker.unlink()
 
-    def _save(self, unit: int, *, error: str = "", **fields: Any) -> None:
-        content = {"reads": {}, "counts": {}, "outputs": {}, **fields}
-        record = UnitRecord(
-            self.work.name,
-            self.work.names[unit],
-            self.arguments[unit],
-            status="failed" if error else "ok",
-            made=time.time_ns(),
-            error=error,
-            **content,
-        )
+    def _save(self, unit: str, **fields: Any) -> None:
+        arguments = self.arguments[unit]
+        record = UnitRecord(self.work.name, unit, arguments, made=time.time_ns(), **fields)
         record.save(self.stage.folder)
 
-    def has_result(self, unit: int) -> bool:
+    def fail(
+        self, unit: str, reason: str, code: int = PartialFailureError.exit_code, trace: str = ""
+    ) -> None:
+        """Record that a unit failed."""
+        self._save(unit, status="failed", error=reason, exit_code=code, trace=trace)
+
+    def has_result(self, unit: str) -> bool:
         # before a pass, the driver removes the records of the units that must run
         return self.path(unit).exists()
 
-    def has_started(self, unit: int) -> bool:
+    def has_started(self, unit: str) -> bool:
         return self._marker(unit).exists()
-
-    def mark_failed(self, unit: int, reason: str) -> None:
-        self._save(unit, error=reason, exit_code=PartialFailureError.exit_code)

@@ -114,11 +114,11 @@ class UnitRecord:
     unit: str
     """name of the unit"""
     arguments: Arguments
-    reads: dict[str, str]
+    reads: dict[str, str] = field(default_factory=dict)
     """what the unit read, by address: see `unit_inputs`"""
-    status: str
-    counts: Counts
-    outputs: dict[str, dict[str, Any]]
+    status: str = "ok"
+    counts: Counts = field(default_factory=Counts)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     error: str = ""
     exit_code: int = 0
     trace: str = ""

@@ -11,17 +11,17 @@ _ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityErr
 
 
 def run_pass(stage, work, order=list):
-    """Run the units of a pass in an order of their numbers, and return the sums of their counts.
+    """Run the units of a pass in an order, and return the sums of their counts.
 
     A failed unit raises its error.
     """
     describe = Describer().describe
-    arguments = {number: describe(unit) for number, unit in enumerate(work.units.values())}
+    arguments = {name: describe(unit) for name, unit in work.units.items()}
     runner = UnitRunner(stage, work, arguments)
     total = {}
-    for number in order(arguments):
-        runner(number)
-        record = UnitRecord.read(runner.path(number))
+    for name in order(arguments):
+        runner(name)
+        record = UnitRecord.read(runner.path(name))
         if record.status != "ok":
             raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
         add_counts(total, record.counts)

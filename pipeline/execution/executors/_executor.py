@@ -36,9 +36,9 @@ class UnitWork(Protocol):
     @property
     def logs(self) -> Path: ...
 
-    def __call__(self, unit: int) -> None: ...
+    def __call__(self, unit: str) -> None: ...
 
-    def has_result(self, unit: int) -> bool: ...
+    def has_result(self, unit: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Assignment:
     """Assignment of units to tasks: task r of n runs units r, r + n, ..."""
 
     step: UnitWork
-    units: Sequence[int]
+    units: Sequence[str]
     tasks: int
     input_bytes: int | None = None
     """approximate bytes that the pass reads; None: not known"""
@@ -60,14 +60,14 @@ class Assignment:
                     self.step(unit)
                     tick()
 
-    def without_results(self, units: Sequence[int]) -> Sequence[int]:
+    def without_results(self, units: Sequence[str]) -> Sequence[str]:
         """Return the units that wait for a result.
 
         The check stops at the first one, which a loop that waits calls again.
         """
         return list(dropwhile(self.step.has_result, units))
 
-    def task_of(self, unit: int) -> int:
+    def task_of(self, unit: str) -> int:
         """Return the task of a unit."""
         return self.units.index(unit) % self.tasks
 

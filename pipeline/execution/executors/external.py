@@ -86,16 +86,16 @@ def _invite_workers(report: Callable[[str], None], output: Path) -> None:
 def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> None:
     """Return when each unit has a result, or a claim whose process has died."""
     claim_at = cache(Holder)
-    lost: set[int] = set()
+    lost: set[str] = set()
     waiting = assignment.units
 
     while waiting:
         time.sleep(_POLL_S)
         tick()
-        for path in published.glob("[0-9]*"):
+        for path in published.glob("*.claim"):
             with suppress(FileNotFoundError):  # released meanwhile
                 if claim_at(path).has_died():
-                    lost.add(int(path.name))
+                    lost.add(path.stem)
 
         waiting = [unit for unit in assignment.without_results(waiting) if unit not in lost]
 
@@ -168,7 +168,7 @@ def _run_units(path: Path) -> None:
 
     while path.exists():
         for unit in waiting:
-            claim = Holder(path.with_name(str(unit)))
+            claim = Holder(path.with_name(f"{unit}.claim"))
             if not step.has_result(unit) and claim.create():
                 with claim.renewed():
                     if not step.has_result(unit):  # another worker may have just finished it

@@ -29,7 +29,7 @@ class Noting:
     def has_started(self, unit):
         return (self.folder / f"{unit}.started").exists() and not self.has_result(unit)
 
-    def mark_failed(self, unit, reason):
+    def fail(self, unit, reason):
         (self.folder / f"{unit}.done").write_text(reason)
 
 

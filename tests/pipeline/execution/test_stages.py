@@ -101,15 +101,13 @@ class Work(Unit):
 
 
 def runner(tmp_path, **options):
-    units = {f"{number:06d}": Work(number, **options) for number in range(3)}
-    arguments = {number: {} for number in range(3)}
-    return UnitRunner(
-        ToyStage(Recipe(corpus="toy", output=tmp_path)), Pass("work", units), arguments
-    )
+    units = {str(number): Work(number, **options) for number in range(3)}
+    stage = ToyStage(Recipe(corpus="toy", output=tmp_path))
+    return UnitRunner(stage, Pass("work", units), {name: {} for name in units})
 
 
 def load(folder, unit):
-    return UnitRecord.read(UnitRecord.path(folder / "dedup", "work", f"{unit:06d}"))
+    return UnitRecord.read(UnitRecord.path(folder / "dedup", "work", unit))
 
 
 @pytest.mark.parametrize(
@@ -134,8 +132,8 @@ def load(folder, unit):
 )
 def test_a_failed_unit_says_why(tmp_path, options, code, message):
     unit = runner(tmp_path, **options)
-    unit(0)
-    record = load(tmp_path, 0)
+    unit("0")
+    record = load(tmp_path, "0")
 
     assert (record.status, record.exit_code, record.counts, record.outputs) == (
         "failed",
@@ -146,22 +144,22 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message):
     assert message in record.error
     assert ("Traceback" in record.trace) == (code == 1)
     assert (tmp_path / "dedup" / "0.txt").exists() == ("lose" in options)
-    assert (unit.has_result(0), unit.has_started(0)) == (True, False)
+    assert (unit.has_result("0"), unit.has_started("0")) == (True, False)
 
 
 def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        unit(2)
+        unit("2")
 
     assert (
-        unit.has_started(2),
-        unit.has_started(1),
-        unit.has_result(2),
+        unit.has_started("2"),
+        unit.has_started("1"),
+        unit.has_result("2"),
     ) == (True, False, False)
 
-    unit.mark_failed(2, "its worker process died")
-    record = load(tmp_path, 2)
+    unit.fail("2", "its worker process died")
+    record = load(tmp_path, "2")
 
     assert (record.status, record.exit_code, record.error) == (
         "failed",

@@ -55,7 +55,7 @@ class Accompanied(Ordered):
     """Another worker is done with unit 4 when this one runs unit 6."""
 
     def __call__(self, unit):
-        if unit == 6:
+        if unit == "6":
             (self.folder / "4.done").touch()
         super().__call__(unit)
 
@@ -69,7 +69,7 @@ def published(folder, step):
     """Work of seven units, as a driver publishes it."""
     (folder / "out/.work/round").mkdir(parents=True)
     path = folder / "out/.work/round/tasks.pickle"
-    publish_work(path, Assignment(step, range(7), 1))
+    publish_work(path, Assignment(step, "0123456", 1))
     return path
 
 
@@ -88,7 +88,7 @@ def test_a_worker_runs_each_unit_once_in_an_order_of_its_own(tmp_path):
 def test_units_that_are_done_or_claimed_are_left_alone(tmp_path):
     path = published(tmp_path, Accompanied(tmp_path))
     (tmp_path / "2.done").touch()
-    claim = output_lock.Holder(path.with_name("4"))
+    claim = output_lock.Holder(path.with_name("4.claim"))
 
     assert claim.create()
     assert not output_lock.Holder(claim.path).create()
@@ -137,7 +137,7 @@ def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_pat
     path = published(tmp_path, step)
     for unit in (0, *range(2, 7)):
         step(unit) if unit < 6 else (tmp_path / "6.done").touch()
-    claim = path.with_name("1")
+    claim = path.with_name("1.claim")
     claim.write_text('{"host": "elsewhere", "pid": 1, "start": 1.0}')
 
     def renew(now):
@@ -147,7 +147,7 @@ def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_pat
     clock = Clock(renew)
     monkeypatch.setattr(external, "time", clock)
     monkeypatch.setattr(output_lock, "time", clock)
-    external._wait(Assignment(step, range(7), 1), path.parent, lambda: None)
+    external._wait(Assignment(step, "0123456", 1), path.parent, lambda: None)
 
     assert 400 + 180 <= clock.now <= 400 + 182
     assert claim.exists(), "no worker takes it before the next round"
@@ -158,11 +158,11 @@ def test_a_claim_of_a_dead_process_of_this_machine_is_lost_at_once(tmp_path, mon
     path = published(tmp_path, step)
     code = (
         "import sys, pathlib; from clozeline.pipeline.execution.output_lock import Holder\n"
-        "[Holder(pathlib.Path(sys.argv[1]) / str(unit)).create() for unit in range(7)]"
+        "[Holder(pathlib.Path(sys.argv[1]) / f'{unit}.claim').create() for unit in range(7)]"
     )
     subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True)
     monkeypatch.setattr(external, "time", clock := Clock(lambda now: None))
-    external._wait(Assignment(step, range(7), 1), path.parent, lambda: None)
+    external._wait(Assignment(step, "0123456", 1), path.parent, lambda: None)
 
     assert clock.now < 2
 

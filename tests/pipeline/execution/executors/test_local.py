@@ -120,7 +120,7 @@ class Counting:
     def has_started(self, unit):
         return False
 
-    def mark_failed(self, unit, reason): ...
+    def fail(self, unit, reason): ...
 
 
 @settings(max_examples=60)
