@@ -30,7 +30,7 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import token_columns
-from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Corpus, Vocabulary
 
 SMALLEST = "--rows 64 --documents 50"
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
@@ -95,7 +95,7 @@ def vocabulary() -> Vocabulary:
         special=special,
         word_start=np.arange(_SIZE) % 2 == 0,
         fingerprint="0" * 64,
-        token_counts=10**8 // np.arange(1, _SIZE + 1),
+        corpus=Corpus(10**8 // np.arange(1, _SIZE + 1)),
     )
 
 

@@ -16,6 +16,7 @@ from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.repair import rebuild_hint
+from clozeline.seeding import hash64
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
@@ -39,11 +40,25 @@ ADD_SPECIALS: Final = (
 
 
 @dataclass(frozen=True, eq=False)
+class Corpus:
+    """How often each id of a vocabulary occurs in the training documents of a corpus."""
+
+    counts: NDArray[np.uint64]
+
+    def read(self, name: str) -> NDArray[Any]:
+        """Return the `counts` [size], or which ids are `occurring` [size]; others may note it."""
+        return self.counts > 0 if name == "occurring" else self.counts
+
+    def digest(self, name: str) -> str:
+        """Return a digest of what `read` returns."""
+        return f"{hash64(Corpus.read(self, name).tobytes()):016x}"
+
+
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
     """Immutable properties of the ids of a tokenizer.
 
-    `folder`, and properties of a corpus (`token_counts`, `languages`), are not part of its
-    identity.
+    `folder`, and properties of a corpus (`corpus`, `languages`), are not part of its identity.
     """
 
     size: int
@@ -62,8 +77,8 @@ class Vocabulary:
     """SHA-256 (hex) over the pieces, their types and the normalizer"""
     folder: Path | None = field(default=None, repr=False)
     """folder of the tokenizer; None if it was not loaded from one"""
-    token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
-    """[size], occurrences of each id in the corpus; None: unknown"""
+    corpus: Corpus | None = field(default=None, repr=False)
+    """occurrences of each id in the corpus; None: unknown"""
     languages: tuple[str, ...] = field(default=(), repr=False)
     """language of each code in the rows of the corpus; empty: unknown"""
     word_end: NDArray[np.bool_] | None = field(default=None, repr=False)
@@ -82,11 +97,6 @@ class Vocabulary:
                     f"{bitmap.shape}"
                 )
             bitmap.setflags(write=False)
-
-        if self.token_counts is not None and self.token_counts.shape != (self.size,):
-            raise IntegrityError(
-                f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts"
-            )
 
     def id_of(self, name: str, wanted_by: str) -> int:
         """Return the id of a special token.
@@ -155,8 +165,8 @@ class Vocabulary:
         are all ids that are neither special nor a single byte of a rare character.
         """
         text = ~self.special
-        if self.token_counts is not None and (occurring := text & (self.token_counts > 0)).any():
-            return np.flatnonzero(occurring)
+        if self.corpus is not None and (known := text & self.corpus.read("occurring")).any():
+            return np.flatnonzero(known)
         characters = text if self.byte_piece is None else text & ~self.byte_piece
         return np.flatnonzero(characters if characters.any() else text)
 
@@ -168,7 +178,7 @@ class Vocabulary:
     def save(self, path: Path) -> None:
         """Write a JSON file; bitmaps are packed to bits in base64."""
         fields = asdict(self)
-        del fields["folder"], fields["token_counts"], fields["languages"]
+        del fields["folder"], fields["corpus"], fields["languages"]
         for name in _OPTIONAL:
             bitmap = getattr(self, name)
             if bitmap is None or not bitmap.any():

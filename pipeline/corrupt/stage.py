@@ -30,7 +30,7 @@ from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.console_view import view_html
 from clozeline.report.html_page import escape
@@ -70,8 +70,6 @@ class CorruptShard(Unit[CorruptCounts]):
     entry: ObjectiveEntry
     grouping: str
     """label of the sample set"""
-    corpus: str
-    """digest of the properties of the corpus on which the examples depend"""
     split: str
     shard: int
     shards: int
@@ -109,9 +107,9 @@ class CorruptShard(Unit[CorruptCounts]):
         return f"{self.grouping}.{self.split}", f"{self.grouping}/{self.split}/manifest.json"
 
     def load_vocabulary(self, inputs: UnitInputs) -> Vocabulary:
-        """Return the vocabulary, with the counts of the corpus, whose properties are a field."""
+        """Return the vocabulary, with the counts of the corpus."""
         vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
-        return add_token_counts(vocabulary, inputs.find_folder("encode") / "manifest.json")
+        return replace(vocabulary, corpus=inputs.corpus("encode", "manifest", "000000"))
 
 
 def example_units(
@@ -119,15 +117,13 @@ def example_units(
 ) -> Iterator[CorruptShard]:
     """Yield all shards of the stage, in order."""
     for entry in entries:
-        objective = entry.build(vocabulary)
-        grouping = objective.grouping.label
-        corpus = objective.digest_corpus()
+        grouping = entry.build(vocabulary).grouping.label
         own_seed = seed if entry.seed is None else entry.seed
         for split, shards in splits.items():
             variants = entry.variants if split == "train" else 1
             for variant, shard in product(range(variants), range(shards)):
                 yield CorruptShard(
-                    entry, grouping, corpus, split, shard, shards, variant, variants, own_seed
+                    entry, grouping, split, shard, shards, variant, variants, own_seed
                 )
 
 

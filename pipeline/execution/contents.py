@@ -17,6 +17,8 @@ from clozeline.pipeline.execution.unit_inputs import (
 )
 from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.column_set import find_token_counts
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.seeding import hash64
 
 INPUT_CHANGED: Final = "input changed"
@@ -36,6 +38,7 @@ class Contents:
             "output": self._digest_output,
             "counts": self._digest_counts,
             "shards": self._digest_shards,
+            "corpus": self._digest_corpus,
             "pieces": self._digest_pieces,
             "numbered": self._digest_pieces,
             "input": self._digest_input,
@@ -97,6 +100,14 @@ class Contents:
             return digest_shards(manifest, listed)
 
         return self._known.once(address, digest)
+
+    def _digest_corpus(self, address: str) -> str:
+        _, stage, work, unit, name = address.split(SEPARATOR)
+        folder = self._find_folder(stage)
+        if self._known.find(folder, work, unit) is None:
+            return ""
+        counts = self._known.once(folder, lambda: find_token_counts(folder / "manifest.json"))
+        return "" if counts is None else Corpus(counts).digest(name)
 
     def _digest_pieces(self, address: str) -> str:
         kind, stage, writer, name, destination = address.split(SEPARATOR)

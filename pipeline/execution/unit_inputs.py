@@ -6,6 +6,7 @@ is still the same. An address names what was read:
     output|STAGE|PASS|UNIT|PREFIX           files of a unit whose names begin with PREFIX
     counts|STAGE|PASS|PREFIX                summed counts of units whose names begin with PREFIX
     shards|STAGE|PASS|UNIT|MANIFEST|0,1     shards of a set, and what its manifest says of the rows
+    corpus|STAGE|PASS|UNIT|PROPERTY         counts of ids in a corpus, or which ids occur
     pieces|STAGE|PASS|SHUFFLE|UNIT          pieces of a shuffle for a unit
     numbered|STAGE|PASS|SHUFFLE|UNIT        the same, for a unit that tells the sources apart
     input|SOURCE                            an input of the run
@@ -19,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from clozeline.configuration.config import config_digest
 from clozeline.errors import StorageError
 from clozeline.files import file_hash
@@ -26,7 +29,9 @@ from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.shards.manifest import GroupingRecord, TokenizerRecord
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.recorded_file import RecordedFile
 
 SEPARATOR = "|"
@@ -98,6 +103,15 @@ class UnitInputs:
         self.note(digest, "shards", stage, work, unit, manifest, listed)
         return SomeShards(found, None if numbers is None else tuple(numbers))
 
+    def corpus(self, stage: str, work: str, unit: str) -> Corpus | None:
+        """Return the counts of the ids in a corpus; what is read of them is noted."""
+        counts = find_token_counts(self.find_folder(stage) / "manifest.json")
+        if counts is None:
+            return None
+        return NotedCorpus(
+            counts, lambda digest, name: self.note(digest, "corpus", stage, work, unit, name)
+        )
+
     def user_file(self, path: Path) -> Path:
         """Return the path of a file or folder of the user, after noting state and content."""
         if path.is_dir():
@@ -159,6 +173,17 @@ def digest_shards(manifest: Manifest, listed: str) -> str:
     if max(numbers, default=-1) >= len(manifest.shards):
         return ""
     return config_digest([*rows, [manifest.shards[number].model_dump() for number in numbers]])
+
+
+@dataclass(frozen=True, eq=False)
+class NotedCorpus(Corpus):
+    """A corpus that notes the digest and the name of each property that is read."""
+
+    note: Callable[[str, str], None]
+
+    def read(self, name: str) -> NDArray[Any]:
+        self.note(self.digest(name), name)
+        return super().read(name)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def slow_masks(row, key, ppm, vocabulary, exponent=0):
 def earliest(key, tokens, vocabulary, exponent):
     """The tokens' indices by exponential times whose means are powers of the tokens' counts."""
     uniform = [((roll >> 16) + 0.5) / 2**48 for roll in drawn(key, POSITIONS, len(tokens))]
-    counts = [max(1, int(vocabulary.token_counts[token])) for token in tokens]
+    counts = [max(1, int(vocabulary.corpus.counts[token])) for token in tokens]
     times = [-log(u) * count**exponent for u, count in zip(uniform, counts, strict=True)]
     return sorted(range(len(tokens)), key=times.__getitem__)
 

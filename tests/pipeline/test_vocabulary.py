@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.vocabulary import Corpus, Vocabulary
 
 
 def vocabulary(size=21):
@@ -86,11 +86,11 @@ def test_random_replacement_draws_from_ids_that_occur():
     counts = np.isin(np.arange(21), [0, 3, 7, 20]).astype(np.uint64)
 
     for words in (vocabulary(), bytes_):
-        assert replace(words, token_counts=counts).replaceable.tolist() == [3, 7], (
+        assert replace(words, corpus=Corpus(counts)).replaceable.tolist() == [3, 7], (
             "a byte that occurs is drawn"
         )
 
-    assert replace(bytes_, token_counts=np.zeros(21, np.uint64)).replaceable.tolist() == [2, 3, 4]
+    assert replace(bytes_, corpus=Corpus(np.zeros(21, np.uint64))).replaceable.tolist() == [2, 3, 4]
 
 
 def test_an_absent_special_is_named_with_what_there_is():
@@ -103,15 +103,10 @@ def test_an_absent_special_is_named_with_what_there_is():
         vocabulary().id_of("cls", "masked_lm")
 
 
-@pytest.mark.parametrize(
-    "field", ["special", "word_start", "word_end", "byte_piece", "token_counts"]
-)
-def test_bitmaps_and_counts_have_one_place_an_id(field):
+@pytest.mark.parametrize("field", ["special", "word_start", "word_end", "byte_piece"])
+def test_bitmaps_have_one_place_an_id(field):
     with pytest.raises(IntegrityError, match="20"):
-        replace(
-            vocabulary(),
-            **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)},
-        )
+        replace(vocabulary(), **{field: np.zeros(20, np.bool_)})
 
 
 def test_an_unknown_token_is_content_unless_its_id_has_another_role_too():

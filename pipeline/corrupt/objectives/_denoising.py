@@ -115,9 +115,6 @@ class DenoisingPair(Objective):
         )
         self._reserved = IdSet(vocabulary.reserved)
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
-
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
         return (

@@ -114,9 +114,6 @@ class MaskedPair(Objective, ABC):
         )
         self.features = (*MASKED_FEATURES, _SEGMENT_STARTS, *self.pair_features())
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {"replaceable": self.vocabulary.replaceable}
-
     @abstractmethod
     def pair_features(self) -> tuple[Feature, ...]:
         """Return additional features, after the features of masked LM and `segment_starts`."""

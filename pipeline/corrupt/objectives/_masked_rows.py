@@ -228,9 +228,6 @@ class MaskedRow(SingleRow):
         self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {"replaceable": self.vocabulary.replaceable}
-
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
         keys = random_keys.for_label(self.label)
@@ -367,12 +364,6 @@ def choose_tokens(
 
 class FrequencyWeights(Objective, ABC):
     """An objective with the option `frequency_exponent`."""
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        properties = super().corpus_properties()
-        if not self.options.frequency_exponent:
-            return {name: value for name, value in properties.items() if name != "token_counts"}
-        return {**properties, "token_counts": self.vocabulary.token_counts}
 
     @cached_property
     def mean_times(self) -> NDArray[np.float64] | None:

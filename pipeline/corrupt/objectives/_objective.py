@@ -27,7 +27,7 @@ from clozeline.pipeline.rows import (
     SampleBatch,
 )
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
-from clozeline.seeding import hash64, kernel_keys, random_bits, reverse_bits
+from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
 # Most content tokens in a row whose positions are stored as uint16: the special tokens still fit.
 LONGEST_ROW: Final = 65_000
@@ -271,34 +271,18 @@ class Objective(ABC):
         )
         return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        """Return the properties of the whole corpus on which examples depend, by name.
-
-        By default these are the ids that occur, and their counts.
-        """
-        return {
-            "replaceable": self.vocabulary.replaceable,
-            "token_counts": self.vocabulary.token_counts,
-        }
-
-    def digest_corpus(self) -> str:
-        """Return a digest of `corpus_properties`, "" if there are none."""
-        properties = self.corpus_properties()
-        raw = (b"" if value is None else value.tobytes() for value in properties.values())
-        return f"{hash64(*raw):016x}" if properties else ""
-
     def require_token_counts(self, wanted_by: str) -> NDArray[np.uint64]:
         """Return how often each id occurs in the corpus.
 
         Raises:
             ConfigurationError: the counts are unknown; the message names what needs them.
         """
-        if self.vocabulary.token_counts is None:
+        if self.vocabulary.corpus is None:
             raise self.refuse_options(
                 f"{wanted_by} needs the file encode/token_counts.arrow in a folder above the "
                 "samples; run the stage encode first"
             )
-        return self.vocabulary.token_counts
+        return self.vocabulary.corpus.read("counts")
 
     def restore(self, example: Example) -> NDArray[np.generic]:
         """Return the original row with special tokens, from the example alone.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,9 +164,6 @@ class CausalLM(Objective):
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
         starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens to documents and to rows of an encoder."""

@@ -97,12 +97,6 @@ class Composition(DenoisingPair):
     def reads_sentences(self) -> bool:
         return any(part.reads_sentences for part in self.steps)
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        properties: dict[str, NDArray[Any] | None] = {}
-        for part in self.steps:
-            properties |= part.corpus_properties()
-        return properties
-
     def _find_language_ids(self) -> Int64:
         """Return the id of the token of each language code, -1 for no token; shape [codes]."""
         vocabulary = self.vocabulary

@@ -1,7 +1,7 @@
 """MASS: mask a fragment of the text for the encoder; the decoder predicts it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,9 +101,6 @@ class Mass(Objective):
             Feature("target_ids", "ids", IDS, "the fragment"),
             Feature("target_start", "uint16", POSITIONS, "position of the fragment's first token"),
         )
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {"replaceable": self.vocabulary.replaceable}
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose a fragment of each row, and corrupt it."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,12 +170,6 @@ class Mixture(Objective):
     @property
     def reads_sentences(self) -> bool:
         return any(part.reads_sentences for part in self.parts)
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        properties: dict[str, NDArray[Any] | None] = {}
-        for part in self.parts:
-            properties |= part.corpus_properties()
-        return properties
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:

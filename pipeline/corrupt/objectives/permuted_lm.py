@@ -1,7 +1,7 @@
 """Permuted language modeling: predict some tokens of a row in a random order (XLNet)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,6 @@ class PermutedLM(SingleRow):
         self.layout = BatchLayout("left" if options.frame == "xlnet" else "right")
         self._rate = parts_per_million(options.prediction_rate)
         self._thresholds = reciprocal_thresholds(options.max_span_length)
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose tokens or spans, then the order in which they are predicted."""

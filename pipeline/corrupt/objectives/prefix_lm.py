@@ -1,7 +1,7 @@
 """Prefix language modeling: continue a text after a prefix with bidirectional attention."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,9 +112,6 @@ class PrefixLM(Objective):
         self.features = (
             (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
         )
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
 
     def _longest_row(self) -> int:
         """Return the content tokens of a full row, both sides of which fit at every cut."""

@@ -1,8 +1,7 @@
 """Replaced-token detection: predict for each token whether it was replaced (ELECTRA)."""
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +66,6 @@ class ReplacedTokenDetection(MaskedRow):
             # masked_lm is the head of the generator
             heads = tuple(head for head in self.heads if head != "masked_lm")
             self.heads = heads  # type: ignore[misc]
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        properties = super().corpus_properties()
-        if self.options.replacement != "unigram":
-            return properties
-        return {**properties, "token_counts": self.vocabulary.token_counts}
 
     def replacement_ids(
         self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,6 @@ class SentenceComparison(Objective):
                 "second text, with special tokens",
             ),
         )
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]

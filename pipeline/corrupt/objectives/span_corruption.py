@@ -168,9 +168,6 @@ class SpanCorruption(Objective):
         )
         self.features = pair if options.architecture == "encoder_decoder" else joined
 
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
-
     def _longest_input(self, sentinels: int) -> int:
         """Return the largest `input_length` for which so many sentinels are enough."""
 

@@ -1,7 +1,7 @@
 """Text infilling: replace each span of tokens with a single [MASK] (BART)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,9 +93,6 @@ class TextInfilling(DenoisingPair):
         self._random_ppm = parts_per_million(options.random_share)
         self._mean = thousandths(options.poisson_lambda)
         self._thresholds = poisson_thresholds(self._mean)
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {"replaceable": self.vocabulary.replaceable}
 
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,9 +140,6 @@ class TextToText(Objective):
             Feature("target_ids", "ids", IDS, "target, </s>"),
             Feature("task", "uint16", UNDO, "index of the task in the configuration"),
         )
-
-    def corpus_properties(self) -> Mapping[str, NDArray[Any] | None]:
-        return {}
 
     def shares_to_take(self) -> tuple[int, ...]:
         """Return the share of each task's pairs that are used, in parts per million."""

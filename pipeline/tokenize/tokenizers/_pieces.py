@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.text.normal_form import is_unspaced
-from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Corpus, Vocabulary
 
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
@@ -64,7 +64,7 @@ def expected_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
     reserved = list(reserved)
     ordinary = size - len(reserved)
     table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
-    return replace(table.vocabulary("foreseen"), token_counts=np.ones(size, dtype=np.uint64))
+    return replace(table.vocabulary("foreseen"), corpus=Corpus(np.ones(size, np.uint64)))
 
 
 def byte_alphabet() -> dict[str, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.vocabulary import Corpus, Vocabulary
 from clozeline.repair import rebuild_hint
 
 VOCABULARY_FILE: Final = "vocabulary.json"
@@ -164,5 +164,5 @@ def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
     return (
         vocabulary
         if counts is None or len(counts) != vocabulary.size
-        else replace(vocabulary, token_counts=counts)
+        else replace(vocabulary, corpus=Corpus(counts))
     )

@@ -20,10 +20,12 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.contracts import contract
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import EOS, vocabulary
+from tests.pipeline.needless_units import read_records
 from tests.pipeline.token_sets import (
     WORDS,
     all_rows,
@@ -212,12 +214,20 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
         run(tmp_path, [unigram])
     write_counts(tmp_path, COUNTS)
-    run(tmp_path, [unigram])
+    run(tmp_path, [unigram, entry("masked_lm"), entry("causal_lm")])
+    noted = {name: set() for name in ("replaced_token_detection", "masked_lm", "causal_lm")}
+    for (stage, work, unit), record in read_records(tmp_path).items():
+        if (stage, work) == ("corrupt", "main"):
+            reads = [address.split("|") for address in record["reads"]]
+            noted[unit.partition(".")[0]] |= {each[-1] for each in reads if each[0] == "corpus"}
+
+    assert [*noted.values()] == [{"counts", "occurring"}, {"occurring"}, set()]
+
     examples = open_shards(tmp_path / "corrupt" / "replaced_token_detection" / "train")
 
     assert examples.manifest.objective.heads == ("token",)
 
-    objective = build_objective(unigram, replace(WORDS, token_counts=COUNTS))
+    objective = build_objective(unigram, replace(WORDS, corpus=Corpus(COUNTS)))
     folder = tmp_path / "group" / objective.grouping.label / "train"
     rows = all_rows(folder)
     wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
@@ -228,10 +238,7 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
 
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
 
-    assert (
-        find_vocabulary(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts
-        is None
-    )
+    assert find_vocabulary(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).corpus is None
 
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
 

@@ -41,8 +41,8 @@ class Corruption:
         It is a part of the stream's state.
         """
         objective = self.objective
-        counts = objective.vocabulary.token_counts
-        drawn = "" if counts is None else hashlib.sha256(counts.tobytes()).hexdigest()
+        corpus = objective.vocabulary.corpus
+        drawn = "" if corpus is None else hashlib.sha256(corpus.counts.tobytes()).hexdigest()
         algorithms: list[type[Any]] = [type(objective), *component_types(objective.options)]
         version = sum(int(each.VERSION) for each in algorithms)
         parts = [objective.name, version, objective.label, self.options, self.seed, drawn]

@@ -13,6 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.layers.masks import mode_mask
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import ATTENTION_FEATURES, attention_columns
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.seeding import LABELS, RATES, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import (
     corrupt,
@@ -24,7 +25,7 @@ from tests.pipeline.corrupt.objectives.runner import (
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.pair_cases import slow_masks
 
-COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
+COUNTED = replace(WORDS, corpus=Corpus((np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64)))
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])

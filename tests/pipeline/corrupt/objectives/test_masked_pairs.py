@@ -11,6 +11,7 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.rows import Example, RowBatch
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.seeding import LABELS, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
 from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
@@ -23,7 +24,7 @@ APPLES = [300, 301, 302, 303, 304]
 NSP = "next_sentence_prediction"
 SOP = "sentence_order_prediction"
 TLM = "translation_lm"
-COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
+COUNTED = replace(WORDS, corpus=Corpus((np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64)))
 
 
 def slow_pair(name, sample, key, attention=""):

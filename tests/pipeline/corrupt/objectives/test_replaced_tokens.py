@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.vocabulary import Corpus
 from clozeline.seeding import CROPS, ORDERS, ROLES
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import MASK, SEP, one_sample, samples, vocabulary
@@ -21,7 +22,7 @@ COUNTS = np.where(
     0,
     (np.arange(400) * 7919) % 1000,
 ).astype(np.uint64)
-WORDS = replace(PLAIN, token_counts=COUNTS)
+WORDS = replace(PLAIN, corpus=Corpus(COUNTS))
 FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
 
 
