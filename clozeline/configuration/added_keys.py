@@ -12,6 +12,7 @@ nothing for who does not use it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler
@@ -45,8 +46,10 @@ class AddedKey:
         )
 
     def _validate(self, value: object) -> object:
+        if value is None or is_dataclass(value):  # `replace` gives what was valid
+            return value
         try:
-            return None if value is None else validate(self.schema(), value, "", f"{self._key}.")
+            return validate(self.schema(), value, "", f"{self._key}.")
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 

@@ -18,7 +18,7 @@ from tests.train.masked_set import write_config
 from tests.train.runs import logged, saved, start, steps
 from tests.train.synthetic import NO_DROPOUT
 
-HEAD = "mylab.training:Rarity"
+HEAD = "mylab.heads.rarity:RarityHead"
 OPTIONS = {"smoothing": 0.1, "least": 1}
 
 
@@ -30,7 +30,7 @@ def start_with_package(world, folder, config, words, compiled=False):
     originals = engine.compile_layers, engine.compile_heads
     sys.path.insert(0, str(folder))
     os.environ[plugins.VARIABLE] = (
-        "mylab.training"  # as the command allows it for a file of the user
+        "mylab.heads.rarity"  # as the command allows it for a file of the user
     )
 
     if compiled:
@@ -58,7 +58,7 @@ def made(tmp_path_factory):
         "pipeline",
         "--config",
         "own.yaml",
-        "corrupt=[{name: mylab.algorithms:GradedTokens, max_length: 32}]",
+        "corrupt=[{name: mylab.objectives.graded_tokens:GradedTokens, max_length: 32}]",
     )
 
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,9 @@ def test_its_columns_are_stored_with_their_roles_and_valid(made):
         assert row["rarest"].tolist() == [max(row["rarity"])]
 
     checked = command(
-        "validate-shards", "own/corrupt/graded_tokens/train", CLOZELINE_IMPORT="mylab.algorithms"
+        "validate-shards",
+        "own/corrupt/graded_tokens/train",
+        CLOZELINE_IMPORT="mylab.objectives.graded_tokens",
     )
 
     assert checked.returncode == 0, checked.stderr
@@ -129,7 +131,11 @@ def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, ru
     assert logged(run("stopped", "steps=4")) == logged(run("straight", "steps=4"))
 
     exported = command(
-        "export-model", "stopped", "exported", "parts=encoder", CLOZELINE_IMPORT="mylab.training"
+        "export-model",
+        "stopped",
+        "exported",
+        "parts=encoder",
+        CLOZELINE_IMPORT="mylab.heads.rarity",
     )
 
     assert exported.returncode == 0, exported.stderr
@@ -140,7 +146,7 @@ def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, ru
         table[: len(table)], saved(folder / "stopped")["family.tokens.weight"][: len(table)]
     )
     # another comment is other code, of which nobody knows that it computes the same
-    with (folder / "mylab/training.py").open("a") as file:
+    with (folder / "mylab/heads/rarity.py").open("a") as file:
         file.write("# edited\n")
     refused = run("stopped", "steps=6")
 

@@ -2,6 +2,7 @@
 package."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -34,10 +35,10 @@ def command_in(folder):
         "input": "texts",
         "heldout": {"fraction": 0.2},
         "clean": {
-            "filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}],
+            "filters": [{"name": "mylab.filters.shouting:Shouting", "share": 0.3}],
             "language": None,
         },
-        "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
+        "corrupt": [{"name": "mylab.objectives.rare_tokens:RareTokens", "mask_rate": 0.2}],
     }
 
     (folder / "own.yaml").write_text(yaml.safe_dump(recipe))
@@ -77,7 +78,9 @@ def made(tmp_path_factory):
     missing = command("pipeline", "--config", "own.yaml")
 
     assert missing.returncode == 64
-    assert "mylab.algorithms:Shouting: no module 'mylab'; install its package" in missing.stderr
+    assert (
+        "mylab.filters.shouting:Shouting: no module 'mylab'; install its package" in missing.stderr
+    )
 
     shutil.copytree(MYLAB / "mylab", folder / "mylab")
     done = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
@@ -90,14 +93,17 @@ def made(tmp_path_factory):
 def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
     folder, command = made
 
-    assert "mylab.algorithms:RareTokens" in (folder / "own/corrupt/config.yaml").read_text()
     assert (
-        '"mylab.algorithms:RareTokens"'
+        "mylab.objectives.rare_tokens:RareTokens"
+        in (folder / "own/corrupt/config.yaml").read_text()
+    )
+    assert (
+        '"mylab.objectives.rare_tokens:RareTokens"'
         in (folder / "own/corrupt/rare_tokens/train/manifest.json").read_text()
     )
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--plan")) == set()
     # another comment is another source, of which nobody knows that it computes the same
-    with (folder / "mylab/algorithms.py").open("a") as file:
+    with (folder / "mylab/filters/shouting.py").open("a") as file:
         file.write("# edited\n")
 
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--plan")) >= {"clean"}
@@ -162,78 +168,129 @@ def test_a_folder_of_somebody_else_imports_nothing(made):
     looked = command("filter-report", "own")
 
     assert looked.returncode == 64
-    assert "write CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
+    assert (
+        "write CLOZELINE_IMPORT=mylab.filters.shouting:Shouting before the command" in looked.stderr
+    )
     assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
     assert not (folder / "imported").exists()
-    assert command("filter-report", "own", CLOZELINE_IMPORT="mylab.algorithms").returncode == 0
+    assert (
+        command(
+            "filter-report",
+            "own",
+            CLOZELINE_IMPORT="mylab.filters.shouting,mylab.objectives.rare_tokens",
+        ).returncode
+        == 0
+    )
     assert (folder / "imported").exists()
 
 
-@pytest.mark.slow
-def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
-    """By entry points, which need no allowance; help lists them."""
-    command = command_in(tmp_path)
-    package = tmp_path / "package"
-    shutil.copytree(MYLAB, package)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Commands in a folder next to which the package is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    shutil.copytree(MYLAB, folder / "package")
+    (folder / "user").mkdir()
+    subprocess.run([*pip, "--target", folder / "site", folder / "package"], check=True)
+    command = command_in(folder / "user")
 
-    with (package / "pyproject.toml").open("a") as file:
-        file.write(
-            '[project.entry-points."clozeline.objectives"]\nrare_tokens = '
-            '"mylab.algorithms:RareTokens"\n'
-        )
-        file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.training:Focal"\n')
-        file.write(
-            '[project.entry-points."clozeline.optimizers"]\nradam = "mylab.training:RAdam"\n'
-        )
+    def run(*words, **variables):
+        return command(*words, PYTHONPATH=f"{ROOT}:{folder / 'site'}", **variables)
 
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--target",
-        str(tmp_path / "site"),
-        str(package),
-    ]
-
-    subprocess.run(pip, check=True)
-    path = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}
     words = [
-        "corrupt=[{name: rare_tokens, mask_rate: 0.2}]",
+        "corrupt=[{name: graded_tokens, mask_rate: 0.2}]",
         "clean.filters=[{name: shouting, share: 0.3}]",
+        "word_counts={least_length: 4}",
     ]
-    made = command("pipeline", "--config", "own.yaml", *words, **path)
+    done = run("pipeline", "--config", "own.yaml", *words)
 
-    assert made.returncode == 0, made.stderr
+    assert done.returncode == 0, done.stderr
 
-    (tmp_path / "few.txt").write_text("The sea was calm.\n")
-    manifest = "data.shards=own/corrupt/rare_tokens/train/manifest.json"
+    return folder / "user", run, words
+
+
+def train(command, *words):
+    manifest = "data.shards=own/corrupt/graded_tokens/train/manifest.json"
+    heads = "model.heads={masked_lm: 1.0, rarity: {smoothing: 0.1}}"
     optimizer = "optimizer={name: radam, learning_rate: 0.001}"
-    for step in (
-        [
-            "train",
-            "--config",
-            "recipe:demo",
-            "output=run",
-            "model.attention_heads=2",
-            manifest,
-            optimizer,
-            *TRAIN,
-        ],
-        ["fill-mask", "run", "text=the <mask> of"],
-        ["evaluate", "run", "perplexity=few.txt"],
-        ["export-model", "run", "exported"],
-        ["check", "radam"],
+    dims = ["model.attention_heads=2", "data.global_batch=4", "data.lanes=4", *TRAIN]
+    return command(
+        "train", "--config", "recipe:demo", "output=run", manifest, optimizer, heads, *dims, *words
+    )
+
+
+def test_an_installed_extension_has_short_names_in_every_place(installed):
+    """Its filter, objective, columns, head, optimizer, hook, stage, key and command."""
+    folder, command, _ = installed
+    counted = [json.loads(path.read_text()) for path in folder.glob("own/word_counts/words/*.json")]
+
+    assert counted
+    assert min(map(len, counted[0])) == 4
+    assert "graded_tokens" in (folder / "own/corrupt/config.yaml").read_text()
+
+    trained = train(command, "row_counter.per=2")
+
+    assert trained.returncode == 0, trained.stderr
+
+    records = map(json.loads, (folder / "run/metrics.jsonl").read_text().splitlines())
+
+    assert [one["rows_seen"] for one in records if "rows_seen" in one][-1] == 2 * 4 / 2
+
+    (folder / "few.txt").write_text("The SEA")
+
+    for words, shown in (
+        (["--help"], "Train on rare tokens, and count words"),
+        (["capitals", "few.txt"], "0.67  few.txt"),
+        (["word-counts", "--help"], "word_counts.least_length"),
+        (["train", "--help", "all"], "row_counter.per"),
+        (["check", "radam"], "kept"),
+        (["show", "rare_tokens", "The sea was calm and the boat went out."], "labels"),
     ):
-        done = command(*step, **path)
+        done = command(*words)
         assert done.returncode == 0, done.stderr
+        assert shown in done.stdout
 
-    shown = command("show", "rare_tokens", "The sea was calm and the boat went out.", **path)
 
-    assert "labels" in shown.stdout
-    assert "optimizer.learning_rate (name: adamw" in command(
-        "train", "--help", **path
-    ).stdout.replace("\n", "")
-    assert "radam" in command("train", "--help", **path).stdout
+def test_an_extension_that_is_not_used_changes_nothing(installed):
+    """No unit is made again and no resume is refused, with it or without; its keys are not known
+    while it is hidden."""
+    folder, command, words = installed
+    plain = ["pipeline", "--config", "own.yaml", "output=plain", "clean.filters=[]"]
+    plain += ["corrupt=[{name: masked_lm}]"]
+    hidden = {"CLOZELINE_HIDE": "mylab"}
+
+    assert command(*plain, **hidden).returncode == 0
+    assert stages_to_do(command(*plain, "--plan")) == set()
+    assert "word_counts" not in (folder / "plain/clean/config.yaml").read_text()
+
+    refused = command("pipeline", "--config", "own.yaml", *words[2:], "--plan", **hidden)
+
+    assert refused.returncode == 64
+    assert "word_counts" in refused.stderr
+
+    misspelled = command("pipeline", "--config", "own.yaml", "word_count={}", "--plan")
+
+    assert "did you mean 'word_counts'?" in misspelled.stderr
+
+
+def test_two_of_one_name_are_refused_with_both_places(tmp_path):
+    """An algorithm, a command, a stage, a key and an extension."""
+    for file in ("filters/gopher_quality.py", "commands/status.py", "keys/train/seed.py"):
+        package = f"other_{Path(file).stem}"
+        path = tmp_path / package / file
+        path.parent.mkdir(parents=True)
+        path.write_text('"""Something."""\n')
+        (tmp_path / package / "__init__.py").write_text('"""Something."""\n')
+        info = tmp_path / f"{package}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[clozeline.extensions]\n{package} = {package}\n")
+        command = command_in(tmp_path)
+        path = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+        words = ["check", "gopher_quality"] if "filters" in file else ["train", "--help"]
+        done = command(*(["--help"] if "commands" in file else words), **path)
+
+        assert done.returncode == 64, done.stdout
+        assert f"are called '{Path(file).stem}'" in done.stderr
+
+        shutil.rmtree(info)

@@ -2,8 +2,8 @@
 
     clozeline check mylab.objectives:FallingRate
 
-ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`.
-Its options are keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise
+ALGORITHM is the name of one of Clozeline's or of an extension, such as `masked_lm`, or
+`module:Class`. Its options are keys: `clozeline check shouting share=0.3`. A line for each promise
 says whether it is kept, and for a broken one what was expected, what it gave and what to do. The
 exit code is 0, or 65 if a promise is broken.
 """

@@ -1,0 +1,1 @@
+"""Train on rare tokens, and count words."""

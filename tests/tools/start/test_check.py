@@ -12,8 +12,10 @@ from clozeline.tools.start.check import main
 MYLAB = Path(__file__).parents[3] / "docs" / "mylab"
 BROKEN = '''
 import torch
-from mylab.algorithms import RareTokens, Shouting
-from mylab.training import Focal, RAdam
+from mylab.filters.shouting import Shouting
+from mylab.heads.focal import FocalHead as Focal
+from mylab.objectives.rare_tokens import RareTokens
+from mylab.optimizers.radam import RAdam
 from clozeline.pipeline.clean.filters import Verdict
 from clozeline.pipeline.corrupt.objectives import RandomKeys
 
@@ -111,8 +113,8 @@ def check(tmp_path, monkeypatch, capsys):
     for folder in (tmp_path, MYLAB):
         monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv(plugins.VARIABLE, "")
-    for module in ("broken", "mylab", "mylab.algorithms", "mylab.training"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("broken", "mylab")]:
+        monkeypatch.delitem(sys.modules, module)
 
     def run(*words):
         code = main(words)
@@ -124,13 +126,13 @@ def check(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "words", "registries"),
     [
-        ("mylab.algorithms:RareTokens", ["mask_rate=0.3"], ["objectives"]),
-        ("mylab.algorithms:GradedTokens", ["mask_rate=0.3"], ["objectives"]),
-        ("mylab.algorithms:Shouting", ["share=0.3"], ["filters"]),
-        ("mylab.training:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
+        ("mylab.objectives.rare_tokens:RareTokens", ["mask_rate=0.3"], ["objectives"]),
+        ("mylab.objectives.graded_tokens:GradedTokens", ["mask_rate=0.3"], ["objectives"]),
+        ("mylab.filters.shouting:Shouting", ["share=0.3"], ["filters"]),
+        ("mylab.heads.focal:FocalHead", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
         ("classification", ["multi_label=true"], ["heads"]),
-        ("mylab.training:Rarity", ["smoothing=0.1", "least=1"], ["heads"]),
-        ("mylab.training:RAdam", [], ["optimizers"]),
+        ("mylab.heads.rarity:RarityHead", ["smoothing=0.1", "least=1"], ["heads"]),
+        ("mylab.optimizers.radam:RAdam", [], ["optimizers"]),
         ("masked_lm", [], ["objectives", "heads"]),
         ("span_boundary", ["registry=heads", "max_span_tokens=2"], ["heads"]),
     ],

@@ -152,9 +152,9 @@ def test_what_a_continuation_may_change():
 
 def test_code_of_an_objective_in_the_loader_is_bound(monkeypatch):
     monkeypatch.syspath_prepend(MYLAB)
-    monkeypatch.setenv("CLOZELINE_IMPORT", "mylab.algorithms")
-    assert "code.mylab.algorithms:RareTokens" in frozen(
-        tiny(data__corrupt={"name": "mylab.algorithms:RareTokens"})
+    monkeypatch.setenv("CLOZELINE_IMPORT", "mylab.objectives.rare_tokens")
+    assert "code.mylab.objectives.rare_tokens:RareTokens" in frozen(
+        tiny(data__corrupt={"name": "mylab.objectives.rare_tokens:RareTokens"})
     )
 
 

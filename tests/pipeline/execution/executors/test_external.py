@@ -390,7 +390,7 @@ def test_modules_in_the_folder_of_the_pipeline_work_in_workers_elsewhere(tmp_pat
     """Also a relative output: a worker may be started in any folder."""
     (tmp_path / "there/deep").mkdir(parents=True)
     shutil.copytree(ROOT / "docs/mylab/mylab", tmp_path / "here/mylab")
-    filters = "clean.filters=[{name: mylab.algorithms:Shouting, share: 0.3}]"
+    filters = "clean.filters=[{name: mylab.filters.shouting:Shouting, share: 0.3}]"
     words = ["clean", f"input={write_corpus(tmp_path / 'in', 9)}", "clean.language=null", filters]
     command = [str(COMMANDS / "clozeline"), *words]
     local = start(*command, "output=local", folder=tmp_path / "here")

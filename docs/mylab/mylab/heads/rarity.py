@@ -1,4 +1,4 @@
-"""Custom algorithms for the trainer: two heads and an optimizer."""
+"""Prediction of how rare the token of each label is."""
 
 import torch
 from torch.nn import functional as F
@@ -7,26 +7,11 @@ from clozeline.columns import IGNORED
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.heads import LabelHead
-from clozeline.model.heads.classification import ClassificationHead
-from clozeline.model.loss import count_labels, gather_labels, row_labels, weighted_labels
-from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
-from mylab.algorithms import LEVELS, RAREST, RARITY
+from clozeline.model.loss import count_labels, gather_labels, weighted_labels
+from mylab.columns import LEVELS, RAREST, RARITY
 
 
-class Focal(ClassificationHead):
-    """Classify with focal loss (arXiv 1708.02002), gamma 2: easy rows have a small weight."""
-
-    def forward(self, hidden, tensors):
-        scores = self.scores(hidden, tensors)
-        labels = row_labels(tensors)
-        log_likelihood = (
-            scores.float().log_softmax(-1).gather(1, labels.clamp(min=0)[:, None])[:, 0]
-        )
-        weights = (1 - log_likelihood.exp()) ** 2
-        return -(weights * log_likelihood * (labels != IGNORED)).sum()
-
-
-class Rarity(LabelHead):
+class RarityHead(LabelHead):
     """Predict how rare the token of each label is, from the levels that `GradedTokens` stores."""
 
     target = "rarity"
@@ -68,17 +53,3 @@ class Rarity(LabelHead):
         too_common = tensors["rarest"][rows] < self.options.least
         ignored = too_common | (tensors["label_ids"] == IGNORED)
         return {**tensors, "label_ids": tensors["rarity"].masked_fill(ignored, IGNORED)}
-
-
-class RAdam(OptimizerBuilder):
-    """Rectified Adam (arXiv 1908.03265) with decoupled weight decay."""
-
-    statistics = "element"
-    bit_exact = False
-    states = 2
-    Options = OptimizerOptions
-
-    def build(self, groups):
-        return torch.optim.RAdam(
-            list(groups), lr=self.options.learning_rate, decoupled_weight_decay=True
-        )

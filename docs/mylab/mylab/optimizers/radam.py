@@ -1,0 +1,19 @@
+"""Rectified Adam."""
+
+import torch
+
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
+
+
+class RAdam(OptimizerBuilder):
+    """Rectified Adam (arXiv 1908.03265) with decoupled weight decay."""
+
+    statistics = "element"
+    bit_exact = False
+    states = 2
+    Options = OptimizerOptions
+
+    def build(self, groups):
+        return torch.optim.RAdam(
+            list(groups), lr=self.options.learning_rate, decoupled_weight_decay=True
+        )
