@@ -9,7 +9,7 @@ and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns an
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
@@ -36,7 +36,7 @@ _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
     "parquet": write_parquet,
     "webdataset": write_webdataset,
 }
-SUMMARY: Final = ".export.json"
+_SUMMARY: Final = ".export.json"
 """hidden: readers of folders would take another name for a file of rows"""
 
 
@@ -54,27 +54,21 @@ class ExportSetOptions:
     """rows per file"""
 
 
-def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict[str, Any]:
-    """Write the files of a format and `.export.json`, all or none.
-
-    Return the content of the latter.
-
-    Raises:
-        ConfigurationError: the set has no rows, or none that the format can hold; or the folder has
-            files.
-    """
-    shards = open_shards(path)
-    rows = ExportedRows(shards, file_rows)
+def _export(options: ExportSetOptions) -> None:
+    """Write the files of the format and `.export.json`, all or none."""
+    shards = open_shards(options.set)
+    rows = ExportedRows(shards, options.rows)
     manifest = shards.manifest
 
     if not len(rows):
         raise ConfigurationError(f"{shards.path}: expected rows, got none")
 
-    with new_folder(output) as folder:
-        _WRITERS[form](rows, folder)
+    with new_folder(options.output) as folder:
+        _WRITERS[options.format](rows, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
+        sizes = [file.stat().st_size for file in files]
         summary = {
-            "format": form,
+            "format": options.format,
             "name": manifest.name,
             "digest": shards.digest,
             "rows": len(rows),
@@ -83,25 +77,15 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
             "source_groups": list(manifest.source_groups),
             "tokenizer": manifest.tokenizer.model_dump(mode="json"),
             "files": {
-                str(file.relative_to(folder)): {
-                    "bytes": file.stat().st_size,
-                    "xxh3_128": file_hash(file),
-                }
-                for file in files
+                str(file.relative_to(folder)): {"bytes": size, "xxh3_128": file_hash(file)}
+                for file, size in zip(files, sizes, strict=True)
             },
         }
 
-        publish_json(folder / SUMMARY, summary)
+        publish_json(folder / _SUMMARY, summary)
 
-    return summary
-
-
-def _export(options: ExportSetOptions) -> None:
-    content = export(options.set, options.output, options.format, options.rows)
-    size = sum(file["bytes"] for file in content["files"].values())
-    files = plural(len(content["files"]), "file")
-    rows = plural(content["rows"], "row")
-    print(f"{options.output}: {rows} in {files}, {size:,} bytes")
+    written = f"{plural(len(rows), 'row')} in {plural(len(files), 'file')}"
+    print(f"{options.output}: {written}, {sum(sizes):,} bytes")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -207,8 +207,8 @@ encode: {{sentences: {sentences}}}
 
 group: {{}}
 
-# What the model learns from: `clozeline show {objective}` shows it on a sentence. The training
-# makes these examples anew in each of its passes (`data.corrupt`); these show you what it reads.
+# What the model learns from. The training makes these examples anew in each of its passes
+# (`data.corrupt`); these show you what it reads.
 corrupt:
   - {entry}
 """
@@ -345,7 +345,6 @@ def pipeline_yaml(
         dedup=needs.dedup,
         tokenizer=needs.tokenizer_block(MODELS[model].sentinels),
         sentences=needs.sentences,
-        objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
     )
 
 
