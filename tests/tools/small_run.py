@@ -114,9 +114,7 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
         if entry.get("label", entry["name"]) in labels or not labels
     ]
 
-    recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
-    # that the recipe has the stage is all that the others look at
-    object.__setattr__(recipe, "clean", True)
+    recipe = validate(Recipe, {**plain, "clean": {}, "output": str(output)}, "test")
 
     for name in ("train_tokenizer", "encode", "group", "corrupt"):
         stage = stage_of(recipe, name)
