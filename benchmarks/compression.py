@@ -229,9 +229,8 @@ class Experiment:
 
         def measure() -> list[float]:
             clozeline("finetune", body, *keys)
-            options = EvaluateOptions(split="dev")
             scored = [
-                json.loads(score_task(output / f"seed-{seed}", options)[0])
+                json.loads(score_task(EvaluateOptions(run=output / f"seed-{seed}"))[0])
                 for seed in range(number)
             ]
             return [next(iter(found["metrics"].values())) for found in scored]

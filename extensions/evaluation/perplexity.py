@@ -4,7 +4,6 @@ No window contains tokens of two documents.
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +22,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import KeyedTexts, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.inference.text_likelihoods import (
+    WORD,
     Score,
     choose_score,
     first_token,
@@ -32,7 +32,6 @@ from clozeline.tools.runs.inference.text_likelihoods import (
 from clozeline.tools.runs.task_scores.score_notes import note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
-_WORD: Final = re.compile(r"\w+|[^\w\s]")
 _USUAL_DISCOUNT: Final = 0.5
 """discount for n-grams of a length of which none has count 1, or none has count 2"""
 
@@ -163,7 +162,7 @@ class WordNgrams:
         self._ids = {"": 0}  # the start of a text, which is only context
         documents = [
             np.array(
-                [0, *(self._ids.setdefault(word, len(self._ids)) for word in _WORD.findall(text))]
+                [0, *(self._ids.setdefault(word, len(self._ids)) for word in WORD.findall(text))]
             )
             for text in texts
         ]
@@ -176,7 +175,7 @@ class WordNgrams:
 
         Unigrams have order 1, bigrams order 2.
         """
-        ids = [0, *(self._ids.get(word, len(self._ids)) for word in _WORD.findall(text))]
+        ids = [0, *(self._ids.get(word, len(self._ids)) for word in WORD.findall(text))]
         return float(self._models[order - 1].log_probabilities(ids).sum())
 
 

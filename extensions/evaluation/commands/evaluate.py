@@ -35,7 +35,7 @@ from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
-from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths
+from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.tools.runs.task_scores.early_exits import ExitOptions
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
@@ -49,8 +49,8 @@ Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
 
 
 @config_class
-class Scored(CheckpointChoice, JsonSwitch):
-    """The checkpoint to score, and where its scores go."""
+class Scored(CheckpointChoice, JsonSwitch, RunArgument):
+    """The run and the checkpoint to score, and where its scores go."""
 
     output: OutputPath | None = None
     """file for the JSON"""
@@ -59,7 +59,7 @@ class Scored(CheckpointChoice, JsonSwitch):
 
 
 @config_class
-class EvaluateOptions(Scored):
+class EvaluateOptions(Scored, MovedSets):
     """The split of a task to score, and how."""
 
     split: str = "dev"
@@ -195,32 +195,7 @@ class ProbeOptions(Scored):
         return scores, probe_lines({**scores, "step": trained.step})
 
 
-@config_class
-class EvaluateTask(EvaluateOptions, MovedSets, RunArgument):
-    """A run, and how to score it on a task."""
-
-
-@config_class
-class EvaluatePerplexity(PerplexityOptions, RunArgument):
-    """A run, and the texts to compute the perplexity of."""
-
-
-@config_class
-class EvaluateSuite(SuiteOptions, RunArgument):
-    """A run, and the items to score it on."""
-
-
-@config_class
-class EvaluateLayers(ProbeOptions, RunArgument):
-    """A run, and the words to probe its layers on."""
-
-
-def score_task(
-    run: Path,
-    options: EvaluateOptions,
-    world: World | None = None,
-    set_paths: SetPaths | None = None,
-) -> tuple[str, list[str]]:
+def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[str, list[str]]:
     """Score a run on its task, and write its predictions.
 
     Return the scores as JSON text, and lines about its errors.
@@ -235,7 +210,7 @@ def score_task(
     from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
     from clozeline.train.task_heads._task_head import merge_shares
 
-    opened = open_task_run(run, options.split, options.task, options.step, set_paths)
+    opened = open_task_run(options.run, options.split, options.task, options.step, options.data)
     opened = replace(opened, exit=options.exit)
     rows = set_rows(opened.shards)
     answer = opened.answer
@@ -261,7 +236,7 @@ def score_task(
         if options.tune:
             threshold, f1 = answer.choose_threshold(rows, predicted)
             store_threshold(
-                run,
+                options.run,
                 threshold,
                 {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1},
             )
@@ -297,19 +272,17 @@ def training_lines(run: Path, step: int) -> list[str]:
 
 
 def evaluate_mode(
-    run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions
+    options: PerplexityOptions | SuiteOptions | ProbeOptions,
 ) -> tuple[str, Iterator[str]]:
     """Return the scores of a run on texts as JSON text and as lines."""
     from clozeline.tools.runs.task_scores.scores import to_json
 
-    trained = TrainedModel.open(run, options.step)
+    trained = TrainedModel.open(options.run, options.step)
     scores, lines = options.scores(trained)
     return to_json({**trained.provenance, **scores}), lines
 
 
-def score_heldout(
-    run: Path, options: EvaluateOptions, set_paths: SetPaths
-) -> tuple[str, list[str]]:
+def score_heldout(options: EvaluateOptions) -> tuple[str, list[str]]:
     """Return the losses of a run that is trained on texts, as JSON text and as lines.
 
     The lines include what its training log says.
@@ -326,37 +299,38 @@ def score_heldout(
         "tune",
     }:
         raise ConfigurationError(
-            f"{run}: is trained on texts: expected step and output alone, which give its loss on "
-            "held-out rows; name a task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
+            f"{options.run}: is trained on texts: expected step and output alone, which give its "
+            "loss on held-out rows; name a task (task=FOLDER) to score it on, or texts "
+            "(perplexity=TEXTS)"
         )
 
-    trained = TrainedModel.open(run, options.step)
-    scores = heldout_losses(trained, set_paths)
-    return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
+    trained = TrainedModel.open(options.run, options.step)
+    scores = heldout_losses(trained, options.data)
+    return to_json(scores), [*heldout_lines(scores), *training_lines(options.run, trained.step)]
 
 
 def _evaluate(
-    options: EvaluateTask | EvaluatePerplexity | EvaluateSuite | EvaluateLayers,
+    options: EvaluateOptions | PerplexityOptions | SuiteOptions | ProbeOptions,
 ) -> None:
     from clozeline.extensions.evaluation.heldout_losses import is_trained_on_texts
     from clozeline.tools.runs.task_scores.scores import lines_of, write_scores
     from clozeline.train.distributed.launcher import describe_environment
     from clozeline.train.distributed.process_group import join_process_group
 
-    if not isinstance(options, EvaluateTask):
-        text, shown = evaluate_mode(options.run, options)
+    if not isinstance(options, EvaluateOptions):
+        text, shown = evaluate_mode(options)
         write_scores(text, options.output, None if options.json else shown)
         return
 
     if options.task is None and is_trained_on_texts(options.run):
-        text, told = score_heldout(options.run, options, options.data)
+        text, told = score_heldout(options)
         write_scores(text, options.output, None if options.json else told)
         return
 
     # the ranks share the rows of a task
     _, size = describe_environment(os.environ)
     world = join_process_group() if size > 1 else None
-    text, errors = score_task(options.run, options, world, options.data)
+    text, errors = score_task(options, world)
 
     if world is None or world.rank == 0:
         scores = json.loads(text)
@@ -369,7 +343,7 @@ def _evaluate(
 
 
 def main(arguments: Sequence[str]) -> int:
-    modes = (EvaluateTask, EvaluatePerplexity, EvaluateSuite, EvaluateLayers)
+    modes = (EvaluateOptions, PerplexityOptions, SuiteOptions, ProbeOptions)
     return run_tool(__doc__, arguments, modes, _evaluate, prints=True)
 
 

@@ -93,8 +93,8 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     tasks = write_tasks(tmp_path / "tasks")
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
-    options = SuiteOptions(suite="lm_eval", tasks=(*TASKS,), input=tasks)
-    found = json.loads(evaluate_mode(tmp_path / "run", options)[0])["tasks"]
+    options = SuiteOptions(run=tmp_path / "run", suite="lm_eval", tasks=(*TASKS,), input=tasks)
+    found = json.loads(evaluate_mode(options)[0])["tasks"]
 
     assert (
         export(
@@ -195,4 +195,4 @@ def test_the_way_out_without_the_harness(encoder, tmp_path, monkeypatch):
         task_scores(encoder[1], ["any"], tmp_path)
     for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
         with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
-            SuiteOptions(**keys, input=tmp_path)
+            SuiteOptions(**keys, run=tmp_path, input=tmp_path)

@@ -38,7 +38,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
 
     for seed in range(2):
         held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
-        assert held == json.loads(score_task(output / f"seed-{seed}", EvaluateOptions())[0])
+        assert held == json.loads(score_task(EvaluateOptions(run=output / f"seed-{seed}"))[0])
         assert read_config(output / f"seed-{seed}").seed == seed
         predicted = (output / "scores" / f"seed-{seed}.predictions.jsonl").read_text().splitlines()
         right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]

@@ -25,7 +25,8 @@ Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 masked together with the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked
 alone and predicted at the previous position (arXiv 2410.24159); fused: the mean of causal and mntp,
 or pll, for models trained for both"""
-_WORD: Final = re.compile(r"\w+|[^\w\s]")
+WORD: Final = re.compile(r"\w+|[^\w\s]")
+"""a run of letters and digits, or one other character"""
 _BATCH_TEXTS: Final = 2048
 """texts per batch"""
 
@@ -68,7 +69,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
         >>> word_spans("I play, too")
         [(0, 1), (2, 6), (6, 7), (8, 11)]
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in WORD.finditer(text)]
 
 
 def word_indices(text: str, encoding: Encoding) -> list[int]:

@@ -40,7 +40,7 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
 
 
 def _evaluated(world, run):
-    return score_task(run, EvaluateOptions(split="train"), world)[0]
+    return score_task(EvaluateOptions(run=run, split="train"), world)[0]
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
     finally:
         pool.close()
 
-    assert texts == [score_task(tuned, EvaluateOptions(split="train"))[0]] * size
+    assert texts == [score_task(EvaluateOptions(run=tuned, split="train"))[0]] * size
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
 
         for stage, place in enumerate((body, of)):
             for task, folder in enumerate(sets):
-                scores = json.loads(score_task(place, EvaluateOptions(split="dev", task=folder))[0])
+                scores = json.loads(score_task(EvaluateOptions(run=place, task=folder))[0])
                 assert matrix[stage][task] == pytest.approx(scores["metrics"]["accuracy"])
 
         figures = found["methods"][method]["figures"]

@@ -72,7 +72,9 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     assert tool.main([*words, "--pairs", str(pairs)]) == 0
 
     run = tmp_path / "out" / "runs" / "plain-0"
-    alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
+    alone = json.loads(
+        evaluate_mode(SuiteOptions(run=run, suite="pairs", input=pairs, score="pll"))[0]
+    )
     of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"][
         "pll"
     ]

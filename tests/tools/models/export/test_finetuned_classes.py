@@ -90,7 +90,7 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
 
     assert one_rank.run(start, config) == [0]
 
-    scores = json.loads(score_task(run, EvaluateOptions())[0])
+    scores = json.loads(score_task(EvaluateOptions(run=run))[0])
 
     assert scores["metrics"]["accuracy"] > scores["baselines"]["majority"]["accuracy"] + 0.2
     # the class of transformers, which reads the same rows, whatever the padding

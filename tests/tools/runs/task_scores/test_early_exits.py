@@ -74,7 +74,7 @@ def test_off_ramps_are_trained_with_the_body(one_rank, tuned, tmp_path):
 
 
 def evaluated(world, run, exits):
-    return score_task(run, EvaluateOptions(split="train", exit=exits), world)[0]
+    return score_task(EvaluateOptions(run=run, split="train", exit=exits), world)[0]
 
 
 def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks, capsys):
@@ -98,7 +98,7 @@ def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks,
     assert set(exits.depths.tolist()) == {1, 2}
 
     found = json.loads(
-        score_task(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy)))[0]
+        score_task(EvaluateOptions(run=after, split="train", exit=ExitOptions(entropy=entropy)))[0]
     )
     accuracy = (exits.scores.argmax(-1) == batch["label"]).double().mean()
 
