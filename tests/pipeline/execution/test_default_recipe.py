@@ -12,21 +12,24 @@ from tests.pipeline.captures import SENTENCES
 
 
 @pytest.fixture
-def texts(tmp_path):
+def words(tmp_path):
     path = tmp_path / "texts.jsonl"
     rows = [{"text": f"Chapter {number}. {SENTENCES.strip()}"} for number in range(3)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return [f"input={path}", f"output={tmp_path / 'out'}"]
 
 
-def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
-    """It was refused: `--config FILE is missing`."""
-    words = [f"input={texts}", f"output={tmp_path / 'out'}"]
+def files_of(folder):
+    return {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
+
+def test_a_folder_is_cleaned_without_a_recipe(words, tmp_path, capsys):
     assert main(["clean", *words]) == 0
-
     shown = " ".join(capsys.readouterr().out.split())
-
     assert "no --config: clean runs on its defaults, corpus=default" in shown
 
     recipe = load_config(Recipe, tmp_path / "out" / "clean" / "config.yaml")
@@ -37,109 +40,80 @@ def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
     assert "already complete" in capsys.readouterr().err
 
 
-def test_later_stages_keep_the_recipe_of_the_output(texts, tmp_path, capsys):
-    words = [f"output={tmp_path / 'out'}"]
+def test_later_stages_keep_the_recipe_of_the_output(words, tmp_path, capsys):
+    chosen = ["corpus=mine", "seed=7", "clean.filters=[]"]
+
+    assert main(["clean", *words, *chosen]) == 0
+    for stage, *options in (["dedup"], ["train_tokenizer", "train_tokenizer.size=1000"]):
+        assert main([stage, words[1], *options]) == 0
+
     out = tmp_path / "out"
+    shown = "".join(capsys.readouterr().out.split())
+    said = f"the recipe of {out}/dedup/config.yaml, and the defaults of train_tokenizer"
 
-    assert (
-        main(["clean", f"input={texts}", *words, "corpus=mine", "seed=7", "clean.filters=[]"]) == 0
-    )
-    assert main(["dedup", *words]) == 0
-    assert main(["train_tokenizer", *words, "train_tokenizer.size=1000"]) == 0
-    assert main(["encode", *words]) == 0
+    assert said.replace(" ", "") in shown
 
-    shown = " ".join(capsys.readouterr().out.split())
+    recipe = load_config(Recipe, out / "train_tokenizer" / "config.yaml")
 
-    assert (
-        f"the recipe of {out}/dedup/config.yaml, and the defaults of train_tokenizer"
-        in shown.replace("/ ", "/")
-    )
-
-    recipe = load_config(Recipe, out / "encode" / "config.yaml")
-
-    assert (
-        recipe.corpus,
-        recipe.seed,
-        recipe.clean.filters,
-    ) == ("mine", 7, [])
+    assert (recipe.corpus, recipe.seed, recipe.clean.filters) == ("mine", 7, [])
     assert recipe.dedup.exact is not None
 
 
-def test_it_is_the_recipe_that_a_file_would_be(texts, tmp_path):
+def test_it_is_the_recipe_that_a_file_would_be(words, tmp_path):
     file = tmp_path / "recipe.yaml"
     file.write_text("corpus: default\nclean: {}\n")
-    words = [f"input={texts}", f"output={tmp_path / 'out'}", "clean.keep_text=1"]
     recipe, _ = load_default_recipe("clean", words)
     assert recipe == load_config(Recipe, file, words)
 
 
 @pytest.mark.parametrize("stage", all_stages())
 def test_every_stage_runs_or_says_what_it_lacks(stage, tmp_path, capsys):
-    code = main([stage, f"output={tmp_path / 'out'}"])
-    shown = capsys.readouterr()
-
-    assert code == 64
-
-    assert any(
-        said in shown.err
-        for said in ("is missing", "needs the key", "no input", "has no '", "has no defaults")
-    ), shown.err
-    assert "Traceback" not in shown.err
+    assert main([stage, f"output={tmp_path / 'out'}"]) == 64
+    said = capsys.readouterr().err
+    reasons = ("is missing", "needs the key", "no input", "has no '", "has no defaults")
+    assert any(reason in said for reason in reasons), said
 
 
-def test_a_mistake_is_one_of_the_command_line(tmp_path, capsys):
-    assert main(["clean", "input=x", f"output={tmp_path / 'out'}", "clean.filter=[]"]) == 64
-    assert "command line: unknown key 'clean.filter'" in capsys.readouterr().err
-    assert main([f"output={tmp_path / 'out'}"]) == 64
-    assert "clozeline new DIR input=FILES" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["clean", "input=x", "clean.filter=[]"], "command line: unknown key 'clean.filter'"),
+        ([], "clozeline new DIR input=FILES"),
+    ],
+)
+def test_a_mistake_is_one_of_the_command_line(tmp_path, capsys, words, said):
+    assert main([*words, f"output={tmp_path / 'out'}"]) == 64
+    assert said in capsys.readouterr().err
 
 
-LATER = {
-    "dedup": "{}",
-    "train_tokenizer": "{name: byte_bpe, size: 500}",
-    "encode": "{}",
-    "balance": "{alpha: 0.5}",
-    "group": "{}",
-    "corrupt": "[{name: causal_lm, max_length: 64}]",
-}
-
-
-@pytest.mark.parametrize("stage", LATER)
 def test_a_recipe_for_a_later_stage_alone_names_the_one_that_made_the_output(
-    texts, tmp_path, capsys, stage
+    words, tmp_path, capsys
 ):
+    """That one continues the output."""
     out = tmp_path / "out"
-    words = ["clean.filters=[]", "clean.language=null", "corpus=mine"]
 
-    assert main(["clean", f"input={texts}", f"output={out}", *words]) == 0
+    assert main(["clean", *words, "clean.filters=[]", "clean.language=null", "corpus=mine"]) == 0
 
+    made = files_of(out)
     alone = tmp_path / "alone.yaml"
-    alone.write_text(f"corpus: mine\n{stage}: {LATER[stage]}\n", encoding="utf-8")
-    made = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    texts.rename(tmp_path / "away.jsonl")
+    (tmp_path / "texts.jsonl").rename(tmp_path / "away.jsonl")
     capsys.readouterr()
 
     # nothing is read or written: the input is not even there
-    for command in ([], [stage]):
-        assert main([*command, "--config", str(alone), f"input={texts}", f"output={out}"]) == 64
-        assert str(out / "clean" / "config.yaml") in capsys.readouterr().err
-        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == made
+    for key in ("dedup: {}", "group: {}", "corrupt: [{name: causal_lm, max_length: 64}]"):
+        alone.write_text(f"corpus: mine\n{key}\n", encoding="utf-8")
+        for command in ([], [key.partition(":")[0]]):
+            assert main([*command, "--config", str(alone), *words]) == 64
+            assert str(out / "clean" / "config.yaml") in capsys.readouterr().err
+            assert files_of(out) == made
 
     # without an earlier run there is no such recipe
     assert main(["--config", str(alone), f"output={tmp_path / 'new'}"]) == 64
     assert "config.yaml" not in capsys.readouterr().err
 
+    (tmp_path / "away.jsonl").rename(tmp_path / "texts.jsonl")
+    alone.write_bytes((out / "clean" / "config.yaml").read_bytes())
 
-def test_the_named_recipe_continues_the_output(texts, tmp_path, capsys):
-    out = tmp_path / "out"
-    words = ["clean.filters=[]", "clean.language=null", "corpus=mine"]
-
-    assert main(["clean", f"input={texts}", f"output={out}", *words]) == 0
-
-    cleaned = {path: path.stat().st_mtime_ns for path in out.glob("clean/documents/*")}
-    copy = tmp_path / "copy.yaml"
-    copy.write_bytes((out / "clean" / "config.yaml").read_bytes())
-
-    assert main(["--config", str(copy), "dedup={}"]) == 0
-    assert {path: path.stat().st_mtime_ns for path in out.glob("clean/documents/*")} == cleaned
+    assert main(["--config", str(alone), "dedup={}"]) == 0
+    assert files_of(out / "clean/documents").items() <= made.items()
     assert any((out / "dedup" / "documents").iterdir())

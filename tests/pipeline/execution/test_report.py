@@ -1,7 +1,6 @@
 """The page of a run against counts made from the input and from the published files."""
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -10,20 +9,13 @@ from importlib.metadata import version
 import pyarrow as pa
 import pytest
 
-from clozeline.files import publish_json
 from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
-from clozeline.pipeline.clean.filters.url import Url
-from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.execution.arguments import Describer
-from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.report import read_report, write_stage_report
-from clozeline.pipeline.execution.stages import StageSummary
-from clozeline.pipeline.execution.unit_record import UnitRecord, options_path
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
-from tests.pipeline.clean.cleaning import recipe_for
 from tests.pipeline.miniature import only_part, text, write_recipe
 
 RECIPE = """
@@ -41,7 +33,13 @@ group: {}
 corrupt:
   - {name: causal_lm, max_length: 64}
   - {name: masked_lm, max_length: 64}
+  - {name: span_corruption, input_length: 64}
+  - {name: permuted_lm, max_length: 64}
+  - {name: next_sentence_prediction, max_length: 64}
+  - {name: replaced_token_detection, max_length: 64}
+  - {name: span_boundary, max_length: 64}
 """
+LABELS = re.findall(r"name: (\w+), (?:max|input)_length", RECIPE)
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
 MARKUP = '<img src=x onerror=alert(1)> & "quoted" '
 
@@ -52,102 +50,68 @@ def run(tmp_path_factory):
     broken line."""
     folder = tmp_path_factory.mktemp("report")
     texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
-    lines = [
-        json.dumps({"text": one})
-        for one in [
-            *texts,
-            texts[0],
-            texts[0],
-            texts[5],
-            MARKUP,
-        ]
-    ]
-    source = folder / "crawl" / "<b>part.jsonl"
-    source.parent.mkdir()
-    source.write_text("\n".join([*lines, "{broken"]) + "\n", encoding="utf-8")
-    arguments = [
-        "--config",
-        str(write_recipe(folder, RECIPE)),
-        f"input={source.parent}",
-        f"output={folder / 'out'}",
-    ]
+    texts += [texts[0], texts[0], texts[5], MARKUP]
+    (folder / "crawl").mkdir()
+    lines = [*(json.dumps({"text": one}) for one in texts), "{broken"]
+    (folder / "crawl" / "<b>part.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    arguments = ["--config", str(write_recipe(folder, RECIPE)), f"input={folder / 'crawl'}"]
 
-    assert main(arguments) == 0
+    assert main([*arguments, f"output={folder / 'out'}"]) == 0
 
     return folder / "out", arguments
 
 
-@pytest.fixture(scope="module")
-def page(run):
-    return checked((run[0] / "report.html").read_text(encoding="utf-8"))
-
-
-def row_of(page, first, cells):
-    """The cells of the first row of a table that begins with a text."""
-    at = page.cells.index(first)
-    return page.cells[at : at + cells]
-
-
-def bars_of(page, title):
-    """The names and figures of the bars under a title."""
-    at = page.texts.index(title) + 1
-    return page.texts[at : at + 2]
-
-
 def rows(output, pattern):
-    return sum(pa.ipc.open_file(path).read_all().num_rows for path in sorted(output.glob(pattern)))
+    return sum(pa.ipc.open_file(path).read_all().num_rows for path in output.glob(pattern))
 
 
-def test_amounts_are_what_the_files_hold(run, page):
+def test_amounts_are_what_the_files_hold(run):
     output, _ = run
-    documents = {
-        stage: len(list(read_documents(only_part(output / stage)))) for stage in STAGES[:2]
-    }
-
-    assert documents == {"clean": 33, "dedup": 30}
-
+    page = checked((output / "report.html").read_text(encoding="utf-8"))
+    cells = "|".join(page.cells)
+    shown = "|".join(page.texts)
+    documents = [*read_documents(only_part(output / "dedup"))]
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
-    sizes = [len(document.text) for document in read_documents(only_part(output / "dedup"))]
-    lead = next(text for text in page.texts if " characters are left " in text)
+    left = sum(len(document.text) for document in documents)
 
-    assert lead.startswith(f"35 records, 34 documents became {examples:,} examples")
-    assert f"{sum(sizes):,} of " in lead
-    assert "dedup · exact_duplicate removed most" in lead
-    assert row_of(page, "clean", 4) == [
-        "clean",
-        "35 records, 34 documents",
-        "33 documents",
-        "0.3 %",
-    ]
-    assert row_of(page, "dedup", 3) == ["dedup", "33 documents", "30 documents"]
-    assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
-
-    causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
-
-    assert row_of(page, "· causal_lm", 3)[2].startswith(f"{causal:,} examples, ")
-    assert bars_of(page, "clean · dropped documents") == ["gopher_short_doc", "1 · 2.9 %"]
-    assert bars_of(page, "clean · dropped records") == ["bad_json", "1 · 2.9 %"]
-    assert bars_of(page, "dedup · dropped documents") == ["exact_duplicate", "3 · 9.1 %"]
-
-
-def test_texts_are_shown_with_their_origin(run, page):
-    output, _ = run
-    documents = sorted(read_documents(only_part(output / "dedup")), key=lambda one: one.uid)
-    shown = [text.removesuffix(" …") for text in page.texts if MARKUP in text]
-
-    assert sum(any(one.text.startswith(text) for one in documents) for text in shown) >= 3
-    assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
-
-    origins = [one for one in page.texts if one.startswith("default/<b>part.jsonl at ")]
-
-    assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]], (
-        "of the smallest uids"
+    assert f"{left:,} of " in shown
+    assert f"35 records, 34 documents became {examples:,} examples" in shown
+    assert "dedup · exact_duplicate removed most" in shown
+    assert "clean|35 records, 34 documents|33 documents|0.3 %|" in cells
+    assert "dedup|33 documents|30 documents|" in cells
+    assert f"corrupt|{len(LABELS)} objectives|{examples:,} examples|" in cells
+    assert f"· causal_lm|{rows(output, 'corrupt/causal_lm/*/shard-*.arrow'):,} examples" in re.sub(
+        r"causal_lm\|[^|]*\|", "causal_lm|", cells
     )
 
-    at = page.texts.index("clean · gopher_short_doc")
+    for name, reason, share in (
+        ("clean · dropped documents", "gopher_short_doc", "1 · 2.9 %"),
+        ("clean · dropped records", "bad_json", "1 · 2.9 %"),
+        ("dedup · dropped documents", "exact_duplicate", "3 · 9.1 %"),
+    ):
+        assert f"{name}|{reason}|{share}" in shown
 
-    assert page.texts[at + 1] == MARKUP.strip()
-    assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
+    # texts have their origin; kept ones are those of the smallest uids
+    kept = sorted(documents, key=lambda one: one.uid)[:3]
+    origins = re.findall(r"default/<b>part.jsonl at ([\d,]+)", shown)
+
+    assert origins[:3] == [f"{one.offset:,}" for one in kept]
+    assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
+    assert f"clean · gopher_short_doc|{MARKUP.strip()}|default/<b>part" in shown
+
+
+def test_examples_of_each_objective_are_on_the_page(run):
+    """As `inspect-shard` shows them: the labels of a masked row, at most three rows of a set."""
+    content = (run[0] / "report.html").read_text(encoding="utf-8")
+    section = content[content.index("Some examples of each objective") :]
+
+    for label in LABELS:
+        total = len(open_shards(run[0] / "corrupt" / label / "train" / "manifest.json"))
+        part = section[section.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
+        assert re.findall(r"row ([\d,]+) of ([\d,]+)", part) == [
+            (f"{number:,}", f"{total:,}") for number in (1, (total - 1) // 2 + 1, total)
+        ]
+    assert "<img" not in section, "texts are escaped"
 
 
 def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
@@ -156,46 +120,41 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     A stage that is made again takes the later ones off the page.
     """
     arguments = [*run[1], f"output={tmp_path}"]
-    drawn = []
 
-    for stage in STAGES:
-        assert run_stage(stage, arguments) == 0
-        drawn.append((tmp_path / "report.html").read_text())
-        assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(
-            STAGES[: len(drawn)]
-        )
+    def draw(*words):
+        assert run_stage(*words) == 0
+        stages = json.loads((tmp_path / "report.json").read_text())["stages"]
+        return {*stages}, (tmp_path / "report.html").read_text()
 
-    assert "<td>dedup</td>" in drawn[1]
-    assert "<td>encode</td>" not in drawn[1]
+    drawn = [draw(stage, arguments) for stage in STAGES]
 
-    both = drawn[-1], (run[0] / "report.html").read_text()
+    assert [stages for stages, _ in drawn] == [{*STAGES[: n + 1]} for n in range(len(STAGES))]
+
+    both = drawn[-1][1].replace(str(tmp_path), str(run[0])), (run[0] / "report.html").read_text()
     # without seconds
     mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)
 
-    assert mine.replace(str(tmp_path), str(run[0])) == theirs
-    assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
+    assert mine == theirs
 
-    again = (tmp_path / "report.html").read_text()
+    _, again = draw("clean", [*arguments, "clean.keep_text=0"])
+    missing = "not stored: see clean.keep_text"
 
-    assert "<td>dedup</td>" not in again
-    assert any("not stored: see clean.keep_text" in shown for shown in checked(again).texts)
-    assert not any("not stored: see clean.keep_text" in shown for shown in checked(drawn[-1]).texts)
+    assert ("<td>dedup</td>" in theirs, "<td>dedup</td>" in again) == (True, False)
+    assert (missing in theirs, missing in again) == (False, True)
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
     output, arguments = run
     drawn = []
-    monkeypatch.setattr(
-        "clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path)
-    )
+    module = "clozeline.pipeline.execution.report.publish_text"
+    monkeypatch.setattr(module, lambda path, text: drawn.append(path))
 
-    assert main(arguments) == 0
-    assert run_stage("clean", arguments) == 0
+    assert main([*arguments, f"output={output}"]) == 0
     assert drawn == []
 
     (output / "encode" / "report.json").unlink()  # written again, with other seconds
 
-    assert main(arguments) == 0
+    assert main([*arguments, f"output={output}"]) == 0
     assert drawn == [output / "report.html"]
 
 
@@ -206,23 +165,19 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
 
     The stage itself, and the run, write theirs again.
     """
-    arguments = [*run[1][:-1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
+    arguments = [*run[1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
     path = tmp_path / "out" / name / "report.json"
     whole = path.read_text()
     path.unlink()
-    edits = {
-        "cut": (whole[-9:], ""),
-        "flip": ("7", "8"),
-        "newer": ('"format": 1', '"format": 2'),
-    }
-    if damage != "gone":
+    edits = {"cut": (whole[-9:], ""), "flip": ("7", "8"), "newer": ('"format": 1', '"format": 2')}
+    if damage in edits:
         path.write_text(whole.replace(*edits[damage], 1))
-    os.utime(tmp_path / "out" / "dedup" / "report.json")
     code = run_stage("dedup", arguments)
 
     if name and damage != "gone":
         assert code == 65
-        assert f"{path}: " in (said := capsys.readouterr().err)
+        said = capsys.readouterr().err
+        assert f"{path}: " in said
         assert "run `clozeline clean` again" in said
 
     assert main(arguments) == 0
@@ -232,100 +187,15 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     assert json.loads(path.read_text())[part] == json.loads(whole)[part]
 
 
-def test_a_report_names_what_decided_its_output(tmp_path):
-    domains = tmp_path / "domains.txt"
-    domains.write_text("bad.example\n")
-    clean = {
-        "language": None,
-        "filters": [{"name": "url", "domains": [str(domains)]}],
-    }
-    stage = CleanStage(recipe_for(str(domains), tmp_path / "out", clean))
-    (work,) = stage.passes()
-    describer = Describer()
-    (given,) = map(describer.describe, work.units.values())
-    for digest, value in describer.options.items():
-        publish_json(options_path(stage.folder, digest), value)
-    outputs = {"a": {"bytes": 5}, "b": {"bytes": 2}}
-    records = [
-        UnitRecord("main", name, {**given, "name": name}, {}, "ok", {}, outputs)
-        for name in ("a", "b", "c")
-    ]
-    summary = StageSummary("clean", {"documents_in": 4}, StageRow(""), 21, 1.25, 3, skipped=False)
-    write_stage_report(stage.folder, summary, records)
-    report = read_report(stage.folder / "report.json", "")
-
-    assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [
-        {"documents_in": 4},
-        3,
-        21,
-        1.25,
-    ]
-
+def test_a_report_names_what_decided_its_output(run):
+    report = read_report(run[0] / "clean/report.json", "")
     decided = report["deciders"]
-
-    given = decided["passes"]["main"]
-    (options,) = given["options"]
+    (options,) = decided["passes"]["main"]["options"]
 
     assert options["versions"] == {
         "resiliparse": ResiliparseExtractor.VERSION,
-        "url": Url.VERSION,
+        "gopher_quality": GopherQuality.VERSION,
     }
-    assert given["corpus"] == "test"
-    assert "name" not in given
-
-    packages = decided["packages"]
-
-    assert (packages["python"], packages["numpy"]) == (platform.python_version(), version("numpy"))
-
-
-def test_examples_of_each_objective_are_on_the_page(run, page):
-    """As `inspect-shard` shows them: the labels of a masked row, at most three rows of a set."""
-    output, _ = run
-    content = (output / "report.html").read_text(encoding="utf-8")
-    section = content[content.index("Some examples of each objective") :]
-
-    for label in ("causal_lm", "masked_lm"):
-        total = len(open_shards(output / "corrupt" / label / "train" / "manifest.json"))
-        part = section[section.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
-        assert re.findall(r"row ([\d,]+) of ([\d,]+)", part) == [
-            (f"{number:,}", f"{total:,}") for number in (1, (total - 1) // 2 + 1, total)
-        ]
-        assert ("masked" in part) == (label == "masked_lm")
-
-    assert "<img" not in section, "texts are escaped"
-
-
-OBJECTIVES = """
-corpus: objectives
-seed: 2
-heldout: {fraction: 0.1}
-clean: {language: null, filters: []}
-train_tokenizer: {name: byte_bpe, size: 500}
-encode: {}
-group: {}
-corrupt:
-  - {name: span_corruption, input_length: 64}
-  - {name: text_infilling, max_length: 64}
-  - {name: permuted_lm, max_length: 64}
-  - {name: mass, max_length: 64}
-  - {name: prefix_lm, max_length: 64}
-  - {name: next_sentence_prediction, max_length: 64}
-  - {name: sentence_reordering, max_length: 64}
-  - {name: document_rotation, max_length: 64}
-  - {name: replaced_token_detection, max_length: 64}
-  - {name: span_boundary, max_length: 64}
-"""
-
-
-def test_the_page_shows_examples_with_targets_orders_spans_and_pairs(tmp_path):
-    texts = [json.dumps({"text": text(number, 6 + number % 5)}) for number in range(30)]
-    (tmp_path / "texts.jsonl").write_text("\n".join(texts), encoding="utf-8")
-    words = [f"input={tmp_path / 'texts.jsonl'}", f"output={tmp_path / 'out'}"]
-
-    assert main(["--config", str(write_recipe(tmp_path, OBJECTIVES)), *words]) == 0
-
-    content = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    checked(content)
-    for label in re.findall(r"name: (\w+), (?:max|input)_length", OBJECTIVES):
-        part = content[content.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
-        assert len(re.findall(r"row [\d,]+ of", part)) == 3, label
+    assert decided["passes"]["main"]["corpus"] == "report"
+    assert decided["packages"]["python"] == platform.python_version()
+    assert decided["packages"]["numpy"] == version("numpy")

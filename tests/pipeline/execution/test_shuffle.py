@@ -4,8 +4,6 @@ Opens grow linearly.
 """
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution import shuffle as shuffles
@@ -16,143 +14,94 @@ from clozeline.seeding import hash64
 from tests.pipeline.unit_runs import run_pass, stage_in
 
 
-def shuffle_of(sources, destinations):
-    sides = [
-        tuple(f"{side} {number}" for number in range(count))
-        for side, count in (("from", sources), ("to", destinations))
-    ]
-    return Shuffle("x", *sides, "x")
-
-
-def read_all(folder, shuffle, destination):
-    inputs = UnitInputs(lambda stage: folder)
-    return list(shuffle.pieces.read(inputs, "toy", shuffle.destinations[destination]))
-
-
-def joined(pieces):
-    """Return the content of the pieces by source, without sources that have none."""
-    content = {}
-    for source, piece in pieces:
-        content[source] = content.get(source, b"") + piece
-    return {source: piece for source, piece in content.items() if piece}
-
-
-def fill(folder, shuffle, rounds=1):
-    """Write the files of all sources; return what each destination gets."""
-    wanted = {destination: [] for destination in range(len(shuffle.destinations))}
-
-    for source, name in enumerate(shuffle.sources):
-        with shuffle.write(Output(folder), name) as writer:
-            for turn in range(rounds * (source % 3 > 0)):
-                for destination in wanted:
-                    piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
-                    writer.add([piece])
-                    wanted[destination].append((source, piece))
-
-    return wanted
-
-
-def run_passes(folder, shuffle):
-    passes = shuffle.passes("toy")
-    for work in passes:
-        run_pass(stage_in(folder), work, reversed)
-    return sum(len(work.units) for work in passes)
-
-
-@pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (8, 2), (9, 3)])
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
+@pytest.fixture
+def fill(tmp_path, monkeypatch):
+    """`fill(sources, destinations)`: a shuffle, and what the files of its sources hold: pieces by
+    destination and source."""
     monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 4)
     monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 16)
-    shuffle = shuffle_of(sources, 4)
-    wanted = fill(tmp_path, shuffle, rounds)
 
-    assert run_passes(tmp_path, shuffle) == bundles
+    def fill(sources, destinations, rounds=1):
+        names = [[f"{n} of {count}" for n in range(count)] for count in (sources, destinations)]
+        shuffle = Shuffle("x", *map(tuple, names), "x")
+        wanted = {name: {} for name in shuffle.destinations}
+        for source, name in enumerate(shuffle.sources):
+            output = Output(tmp_path)
+            with shuffle.write(output, name) as writer:
+                for turn in range(rounds * (source % 3 > 0)):
+                    for to, pieces in enumerate(wanted.values()):
+                        piece = f"{source}>{to}.{turn};".encode() * to
+                        writer.add([piece[:3], piece[3:]])
+                        pieces[source] = pieces.get(source, b"") + piece
+            UnitRecord("x", name, {}, {}, "ok", {}, output.files).save(tmp_path)
+        return shuffle, wanted
 
-    for destination, pieces in wanted.items():
-        assert joined(read_all(tmp_path, shuffle, destination)) == joined(pieces)
-
-
-def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 2)
-    monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 4)
-    shuffle = shuffle_of(3, 2)
-    fill(tmp_path, shuffle)
-    with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
-        read_all(tmp_path, shuffle, 0)
-
-
-def test_pieces_for_another_number_of_units_are_refused_by_name(tmp_path):
-    fill(tmp_path, shuffle_of(1, 1))
-    with pytest.raises(IntegrityError, match=r"from 0\.pieces: expected .* 2 units, got .* for 1"):
-        read_all(tmp_path, shuffle_of(1, 2), 0)
+    return fill
 
 
+def read(folder, shuffle, destination, *, numbered=False):
+    """Return the pieces of a destination, and what a unit notes of them."""
+    inputs = UnitInputs(lambda stage: folder)
+    found = {}
+    for source, piece in shuffle.pieces.read(inputs, "toy", destination, numbered=numbered):
+        found[source] = found.get(source, b"") + piece
+    return found, *inputs.reads.values()
+
+
+@pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (9, 3)])
+@pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("numbered", [False, True])
-@pytest.mark.parametrize("bundled", [False, True])
-def test_what_a_unit_notes_of_its_pieces_is_what_the_digests_of_all_sources_say(
-    tmp_path, monkeypatch, numbered, bundled
+def test_each_destination_gets_its_pieces_in_order(
+    tmp_path, fill, sources, bundles, rounds, numbered
 ):
-    """Also of several rounds; only a unit that numbers its sources tells them apart."""
-    monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 2)
-    monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 4 if bundled else 1000)
-    shuffle = shuffle_of(5, 3)
-    for source in shuffle.sources:
-        output = Output(tmp_path)
-        with shuffle.write(output, source) as writer:
-            for number in range(6):
-                writer.add([b"x" * (number % 3)])
-        UnitRecord("x", source, {}, {}, "ok", {}, output.files).save(tmp_path)
-    run_passes(tmp_path, shuffle)
-    inputs = UnitInputs(lambda stage: tmp_path)
-    for name in shuffle.destinations:
-        list(shuffle.pieces.read(inputs, "toy", name, numbered=numbered))
+    """What it notes of them is what the digests of all sources say."""
+    shuffle, wanted = fill(sources, 4, rounds)
+    for work in shuffle.passes("toy"):
+        assert len(work.units) == bundles
+        run_pass(stage_in(tmp_path), work, reversed)
     sums = shuffles.sum_digests(tmp_path, KnownRecords(), "x", "x", numbered=numbered)
 
-    noted = [*inputs.reads.values()]
-    assert noted == [f"{sums.get(hash64(name), 0):016x}" for name in shuffle.destinations]
-    assert noted[0] == shuffles.NOTHING
-    assert len({*noted}) == 3
+    for to, pieces in wanted.items():
+        found, noted = read(tmp_path, shuffle, to, numbered=numbered)
+        assert list(found) == sorted(found)
+        assert {source: piece for source, piece in found.items() if piece} == {
+            source: piece for source, piece in pieces.items() if piece
+        }
+        assert noted == f"{sums.get(hash64(to), 0):016x}"
+        assert (noted == shuffles.NOTHING) == (not any(pieces.values()))
 
 
-PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
+def test_what_is_missing_or_for_other_units_is_named(tmp_path, fill):
+    shuffle, _ = fill(5, 4)
+    with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
+        read(tmp_path, shuffle, shuffle.destinations[0])
+
+    fill(1, 1)
+    other = Shuffle("x", ("0 of 1",), ("a", "b"), "x")
+    with pytest.raises(IntegrityError, match=r"0 of 1\.pieces: expected .* 2 units, got .* for 1"):
+        read(tmp_path, other, "a")
 
 
-def write(folder, name, pieces):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+PIECES = [b"first piece", b"", b"second", b"second"]
 
+
+def write(folder, name, pieces=PIECES):
     with (folder / name).open("wb") as sink:
         writer = PieceWriter(sink, name, 1)
-        for parts in pieces:
-            writer.add(iter(parts))
+        for piece in pieces:
+            writer.add([piece[:4], piece[4:]])
         writer.close()
 
     return folder / name
 
 
-def read(folder, name):
+def pieces_of(folder, name):
     with PieceFile(folder, name) as file:
-        return [file.piece(number) for number in range(len(file))]
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.lists(st.binary(max_size=9), max_size=3), max_size=6))
-def test_pieces_come_back_in_any_order(tmp_path_factory, pieces):
-    folder = tmp_path_factory.mktemp("pieces")
-    write(folder, "tmp/a", pieces)
-
-    assert read(folder, "tmp/a") == [b"".join(parts) for parts in pieces]
-
-    with PieceFile(folder, "tmp/a") as file:
-        backwards = [file.piece(number) for number in reversed(range(len(file)))]
-        with pytest.raises(IntegrityError, match=f"{len(pieces)} pieces"):
-            file.piece(len(pieces))
-
-    assert backwards == [b"".join(parts) for parts in reversed(pieces)]
+        return [file.piece(number) for number in reversed(range(len(file)))][::-1]
 
 
 def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
-    path = write(tmp_path, "a", PIECES)
+    path = write(tmp_path, "a")
     content = path.read_bytes()
     found = 0
 
@@ -162,26 +111,25 @@ def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
         path.write_bytes(changed)
 
         try:
-            assert read(tmp_path, "a") == [b"".join(parts) for parts in PIECES]
+            assert pieces_of(tmp_path, "a") == PIECES
         except IntegrityError:
             found += 1
 
-    assert 8 * len(content) - 64 <= found < 8 * len(content), (
-        "only the place of an empty piece may change"
-    )
+    # only the place of an empty piece may change
+    assert 8 * len(content) - 64 <= found < 8 * len(content)
 
     for size in range(len(content)):
         path.write_bytes(content[:size])
         with pytest.raises(IntegrityError):
-            read(tmp_path, "a")
+            pieces_of(tmp_path, "a")
 
 
 def test_files_and_pieces_cannot_change_places(tmp_path):
-    write(tmp_path, "a", PIECES).replace(tmp_path / "b")
+    write(tmp_path, "a").replace(tmp_path / "b")
     with pytest.raises(IntegrityError, match="b: its end"):
-        read(tmp_path, "b")
-    path = write(tmp_path, "c", [[b"x"], [b"y"]])
+        pieces_of(tmp_path, "b")
+    path = write(tmp_path, "c", [b"x", b"y"])
     content = path.read_bytes()
     path.write_bytes(b"yx" + content[26:50] + content[2:26] + content[50:])
     with pytest.raises(IntegrityError):
-        read(tmp_path, "c")
+        pieces_of(tmp_path, "c")

@@ -1,4 +1,4 @@
-"""A two-pass stage on numbers, for tests of the machinery; `FAULT` says what a unit suffers."""
+"""A two-pass stage on numbers, for tests of the machinery; `fault` says what unit 1 suffers."""
 
 import json
 import os
@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.execution.output_lock import hold_output
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
-from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.execution.unit_record import KnownRecords, require_equal
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 
 
 @dataclass(frozen=True)
@@ -18,23 +22,22 @@ class Square(Unit):
     fault: str = field(default="", compare=False)
 
     def run(self, inputs, output):
-        unit = self.number
-        flag = output.folder.parent / "once"
-        if self.fault == "die always" and unit == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault == "die once" and unit == 1 and not flag.exists():
+        if self.number == 1:
+            self._suffer(output.folder.parent / "once")
+        with output.file(f"tmp/{self.number:06d}.txt") as path:
+            path.write_text(str(self.number**2))
+        return {"squares": 1}
+
+    def _suffer(self, flag):
+        if self.fault == "die always" or (self.fault == "die once" and not flag.exists()):
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-
-        if self.fault == "endless" and unit == 1:
+        if self.fault == "endless":
             signal.pause()
-        if self.fault == "bug" and unit == 1:
-            raise ZeroDivisionError
-        if self.fault == "user" and unit == 1:
+        if self.fault == "user":
             raise ConfigurationError("the seventh seal is missing")
-        with output.file(f"tmp/{unit:06d}.txt") as path:
-            path.write_text(str(unit * unit))
-        return {"squares": 1}
+        if self.fault == "bug":
+            raise ZeroDivisionError
 
 
 @dataclass(frozen=True)
@@ -77,21 +80,39 @@ class ToyStage(Stage):
         require_equal("toy", "documents in", inside, "documents out", out)
 
 
+def run_toy(
+    output,
+    fault="",
+    name="local",
+    *,
+    tasks=4,
+    workers=None,
+    keep=True,
+    verify=False,
+    version=1,
+    before=0,
+    **options,
+):
+    """Run the toy stage as a driver does, behind a stage of `before` bytes; return its summary."""
+    executor = ExecutorConfig(name=name, tasks=tasks, workers=workers, options=options)
+    recipe = Recipe(corpus="toy", output=output, executor=executor, keep_intermediates=keep)
+    run = StageRun(ToyStage(recipe, fault, version), KnownRecords(), verify=verify)
+    with hold_output(output, lambda: None):
+        return run.execute(Progress(), before)
+
+
 def tree(folder):
-    """Every published data file and record, without the times of records."""
+    """Return what a stage has published, and its records without the times when units ran."""
     return {
-        path.relative_to(folder).as_posix(): timeless(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(("report.", "config.yaml"))
+        name: _read(folder / name)
+        for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+        if (folder / name).is_file() and not name.startswith(("report.", "config.yaml", "logs/"))
     }
 
 
-def timeless(path):
-    """Return the content of a file; of a record, without the time when its unit ran."""
+def _read(path):
     content = path.read_bytes()
     if "records" not in path.parts or path.parent.name == "options":
         return content
-    record = json.loads(content)
-    return json.dumps(
-        {name: record[name] for name in record if name not in ("made", "cpu_seconds", "checksum")}
-    ).encode()
+    times = ("made", "cpu_seconds", "checksum")
+    return {name: value for name, value in json.loads(content).items() if name not in times}

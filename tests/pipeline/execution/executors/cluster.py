@@ -39,35 +39,19 @@ def run(cluster, command, words):
     options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
     tasks = 1 + int((options.get("array") or "0").partition("%")[0].removeprefix("0-"))
     if tasks > MOST_TASKS:
-        print(
-            "sbatch: error: Batch job submission failed: Invalid job array specification",
-            file=sys.stderr,
-        )
-        return 1
+        sys.exit("sbatch: error: Batch job submission failed: Invalid job array specification")
     with (cluster / "calls").open("a") as calls:
         calls.write(" ".join([command, *words]) + "\n")
     jobs = {path.stem: json.loads(path.read_text()) for path in sorted(cluster.glob("*.job"))}
     facts = json.loads((cluster / "facts.json").read_text())
 
     if command == "sbatch":
-        if (
-            tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"])
-            > facts["room"]
-        ):
-            print(
-                "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
-                "failed: Job violates accounting/QOS policy",
-                file=sys.stderr,
-            )
-            return 1
+        waiting = [state for job in jobs.values() for state in job["states"] if state == "PENDING"]
+        if tasks + len(waiting) > facts["room"]:
+            sys.exit("sbatch: error: QOSMaxSubmitJobPerUserLimit")
 
-        job = {
-            **options,
-            "script": Path(words[-2]).read_text(),
-            "first": words[-1],
-            "states": ["PENDING"] * tasks,
-        }
-
+        job = {**options, "script": Path(words[-2]).read_text(), "first": words[-1]}
+        job["states"] = ["PENDING"] * tasks
         (cluster / f"{len(jobs) + 1}.job").write_text(json.dumps(job))
         print(len(jobs) + 1)
     else:
@@ -89,8 +73,6 @@ def run(cluster, command, words):
 
             (cluster / f"{number}.job").write_text(json.dumps(job))
 
-    return 0
-
 
 def run_task(job, number, task):
     from clozeline.pipeline.execution.executors.slurm import main
@@ -103,10 +85,4 @@ def run_task(job, number, task):
 
 
 if __name__ == "__main__":
-    raise SystemExit(
-        run(
-            Path(os.environ["CLUSTER"]),
-            sys.argv[1],
-            sys.argv[2:],
-        )
-    )
+    run(Path(os.environ["CLUSTER"]), sys.argv[1], sys.argv[2:])

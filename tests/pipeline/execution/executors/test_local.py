@@ -5,9 +5,8 @@ Ctrl-C is the driver's.
 
 import os
 import signal
-import subprocess
 import sys
-import time
+from collections import Counter
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -19,29 +18,26 @@ from hypothesis import strategies as st
 from clozeline.pipeline.execution.executors import Assignment
 from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
+from tests.pipeline.execution.executors.external_workers import start, until
 from tests.pipeline.execution.noting_steps import Endless, Reporting
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
 
+MODULE = "tests.pipeline.execution.executors.test_local"
+
+
+def run_two(step):
+    run_units(step, range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+
+
 def test_killed_driver_leaves_no_worker(tmp_path):
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.execution.executors.test_local", str(tmp_path)]
-    )
-    deadline = time.monotonic() + 60
-    while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    driver.kill()
-    driver.wait()
-    pids = [int(path.stem) for path in workers]
+    with start(sys.executable, "-m", MODULE, str(tmp_path)) as driver:
+        until(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+        workers = [psutil.Process(int(path.stem)) for path in tmp_path.glob("*.pid")]
+        driver.kill()
 
-    assert len(pids) == 2
-
-    _, alive = psutil.wait_procs(
-        [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30
-    )
-
-    assert not alive
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +66,7 @@ def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
     monkeypatch.setattr(BaseProcess, "start", start)
     monkeypatch.setattr(BaseProcess, "terminate", terminate)
     with pytest.raises(KeyboardInterrupt):
-        run_units(Endless(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+        run_two(Endless(tmp_path))
 
     assert [process.is_alive() for process in alive_at_most] == [False, False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -90,22 +86,15 @@ def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     try:
-        run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+        run_two(Reporting(tmp_path))
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
 
-    assert len(list(tmp_path.glob("*.blocked"))) == 2
-
-
-def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path):
-    run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
-    assert {path.read_text() for path in tmp_path.glob("*.blocked")} == {"True"}
+    assert [path.read_text() for path in tmp_path.glob("*.blocked")] == ["True"] * 2
 
 
 class Counting:
-    logs = Path("logs")
-
     def __init__(self, done):
         self.results = set(done)
         self.runs = []
@@ -116,11 +105,6 @@ class Counting:
 
     def has_result(self, unit):
         return unit in self.results
-
-    def has_started(self, unit):
-        return False
-
-    def fail(self, unit, reason): ...
 
 
 @settings(max_examples=60)
@@ -143,12 +127,10 @@ def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, da
 
     assert sorted(step.runs) == sorted(set(units) - done)
 
-    sizes = [sum(assignment.task_of(unit) == rank for unit in units) for rank in range(tasks)]
+    sizes = Counter(map(assignment.task_of, units))
 
-    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes.values(), default=0) - min(sizes[rank] for rank in range(tasks)) <= 1
 
 
 if __name__ == "__main__":
-    run_units(
-        Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None
-    )
+    run_two(Endless(Path(sys.argv[1])))

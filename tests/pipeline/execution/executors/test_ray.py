@@ -4,38 +4,28 @@ import importlib.util
 import json
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from clozeline import plugins
 from clozeline.errors import PartialFailureError, StorageError
-from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.stage_run import StageRun
-from clozeline.pipeline.execution.unit_record import KnownRecords
-from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from clozeline.run_status import read_status
 from tests.distributed import free_port
-from tests.pipeline.execution.toy_stage import ToyStage, tree
+from tests.pipeline.execution.executors.external_workers import until
+from tests.pipeline.execution.toy_stage import ToyStage, run_toy, tree
 
 
-def execute(output, name, fault="", **options):
-    executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
-    toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
-    StageRun(toy, KnownRecords()).execute(Progress())
-    return {
-        name: content
-        for name, content in tree(output / "dedup").items()
-        if not name.startswith("logs/")
-    }
+def execute(output, fault=""):
+    run_toy(output, fault, "ray", tasks=2, workers=1, mem_per_cpu_gb=0.25)
+    return tree(output / "dedup")
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_an_address_where_nothing_listens_is_named_at_once(tmp_path, scheme):
     address = f"{scheme}127.0.0.1:{free_port()}"
     with pytest.raises(StorageError, match=f"nothing answers at {address} .Connection refused"):
-        execute(tmp_path, "ray", address=address)
+        run_toy(tmp_path, name="ray", address=address)
 
 
 NEEDS_RAY = pytest.mark.skipif(
@@ -46,15 +36,13 @@ NEEDS_RAY = pytest.mark.skipif(
 @pytest.mark.slow
 @NEEDS_RAY
 def test_a_cluster_that_dies_ends_the_run_with_a_message(tmp_path):
-    lines = [json.dumps({"text": f"Text {number}. " * 30}) for number in range(200_000)]
-    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    row = json.dumps({"text": "Text. " * 30}) + "\n"
+    (tmp_path / "in.jsonl").write_text(row * 200_000)
     words = ["input=in.jsonl", "output=out", "clean.language=null", "clean.filters=[]"]
-    size = ["plan.unit_bytes=262144", "executor.name=ray", "executor.tasks=2"]
-    command = [sys.executable, "-m", "clozeline", "clean", *words, *size]
+    words += ["plan.unit_bytes=262144", "executor.name=ray", "executor.tasks=2"]
+    command = [sys.executable, "-m", "clozeline", "clean", *words]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
-        while not (found := read_status(tmp_path / "out")) or not found.fields.get("units_done"):
-            assert run.poll() is None
-            time.sleep(0.05)
+        until(lambda: (at := read_status(tmp_path / "out")) and at.fields.get("units_done"))
         for process in psutil.Process(run.pid).children(recursive=True):
             if process.name() == "raylet":
                 process.kill()
@@ -73,22 +61,20 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path, monkeypatch):
 
     # workers import the stage of the test only if it is named
     monkeypatch.setenv(plugins.VARIABLE, plugins.name_of(ToyStage))
-
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
     try:
-        there = execute(tmp_path / "ray", "ray", mem_per_cpu_gb=0.25)
-        with pytest.raises(
-            PartialFailureError, match="its Ray task ended before this unit was done"
-        ):
-            execute(tmp_path / "killed", "ray", fault="die always", mem_per_cpu_gb=0.25)
-        assert len(list((tmp_path / "killed/dedup/tmp").glob("*.txt"))) == 5, (
-            "the other units are there"
-        )
+        there = execute(tmp_path / "ray")
+        with pytest.raises(PartialFailureError, match="its Ray task ended before this unit"):
+            execute(tmp_path / "killed", "die always")
+        squares = list((tmp_path / "killed/dedup/tmp").glob("*.txt"))
+        assert len(squares) == 5, "the other units are there"
     finally:
         ray.shutdown()
 
-    assert there == execute(tmp_path / "local", "local")
+    run_toy(tmp_path / "local")
+
+    assert there == tree(tmp_path / "local/dedup")
 
 
 def prepare(folder, patch):
