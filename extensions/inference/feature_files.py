@@ -167,16 +167,10 @@ def open_features(folder: Path) -> Features:
 def _special_tokens_around(
     trained: TrainedModel, objective: ObjectiveRecord
 ) -> tuple[list[int], list[int]]:
-    vocabulary = trained.tokenizer.vocabulary
-    if objective.architecture == "encoder":
-        return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
-    if objective.architecture == "decoder":
-        first = first_token(trained, objective)
-        return ([] if first is None else [first]), []
-    head = objective.options.get("source_head", "none")
-    return ([] if head == "none" else [vocabulary.id_of(head, "features")]), [
-        vocabulary.id_of("eos", "features")
-    ]
+    first = first_token(trained, objective)
+    role = {"encoder": "sep", "encoder_decoder": "eos"}.get(objective.architecture)
+    last = [] if role is None else [trained.tokenizer.vocabulary.id_of(role, objective.label)]
+    return [] if first is None else [first], last
 
 
 def _select_units(

@@ -24,6 +24,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     list_prepared_scores,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import first_role
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an
@@ -168,8 +169,8 @@ class Answer:
         vocabulary = tokenizer.vocabulary
         label = objective.label
         self._end = vocabulary.id_of("eos", label)
-        head = objective.options.get("source_head", "none")
-        self._head = () if head == "none" else (vocabulary.id_of(head, label),)
+        role = first_role(objective)
+        self._head = () if role is None else (vocabulary.id_of(role, label),)
         self._sentinel = vocabulary.sentinels[0] if objective.name == "span_corruption" else None
 
         if not isinstance(objective.frame.decoder_start, int):

@@ -25,17 +25,16 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
     parts = unify_masks(trained, text).split(MASK)
     if len(parts) == 1:
         raise ConfigurationError(f"expected a text with {MASK}, got {text!r}")
-    vocabulary = trained.tokenizer.vocabulary
-    special = {name: vocabulary.id_of(name, "a guess") for name in ("cls", "sep", "mask")}
-    ids = [special["cls"]]
+    cls, sep, mask = trained.masked_row_ids("a guess")
+    ids = [cls]
     positions = []
 
     for encoding in trained.tokenizer.encode([part.removesuffix(" ") for part in parts[:-1]]):
         ids += encoding.ids.tolist()
         positions.append(len(ids))
-        ids.append(special["mask"])
+        ids.append(mask)
 
-    ids += [*trained.tokenizer.encode(parts[-1:])[0].ids.tolist(), special["sep"]]
+    ids += [*trained.tokenizer.encode(parts[-1:])[0].ids.tolist(), sep]
 
     if len(ids) > trained.max_length:
         raise ConfigurationError(

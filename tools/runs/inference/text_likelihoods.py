@@ -56,7 +56,7 @@ def first_token(trained: TrainedModel, objective: ObjectiveRecord) -> int | None
     role = first_role(objective)
     vocabulary = trained.tokenizer.vocabulary
     if role in ("cls", "bos"):
-        return vocabulary.id_of(role, "score=causal")
+        return vocabulary.id_of(role, objective.label)
     return None if role is None else vocabulary.specials.get(role)
 
 

@@ -59,8 +59,8 @@ def frame_of(trained_on: RecordedSet) -> ExportTemplate | None:
     elif objective.architecture == "encoder" or objective.name in _MASKED_INPUT:
         return None
     else:
-        head = options.get("source_head", "none")
-        frame = END._replace(head=() if head == "none" else (head,))
+        role = first_role(objective)
+        frame = END._replace(head=() if role is None else (role,))
 
     return frame._replace(tail=()) if reads_prompts(objective) else frame
 
@@ -92,12 +92,15 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
 def first_role(objective: ObjectiveRecord) -> str | None:
     """Return the role of the special token before a text in training rows, or None.
 
-    It is [CLS] for an encoder, `<s>` if rows start with it, and `</s>` for packed rows, where it
-    precedes each document.
+    It is [CLS] for an encoder, `source_head` of an encoder-decoder, `<s>` if rows start with it,
+    and `</s>` for packed rows, where it precedes each document.
     """
     options = objective.options
     if objective.architecture == "encoder":
         return "cls"
+    if objective.architecture == "encoder_decoder":
+        head = str(options.get("source_head", "none"))
+        return None if head == "none" else head
     if options.get("add_bos"):
         return "bos"
     follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
