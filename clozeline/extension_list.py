@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -44,6 +45,8 @@ class Extension:
     package: str
     """name by which it is imported"""
     folder: Path
+    distribution: str
+    """name of what was installed with it"""
 
     @property
     def summary(self) -> str:
@@ -91,22 +94,36 @@ def list_extensions() -> tuple[Extension, ...]:
 
 
 @cache
-def _list_extensions(hide: str) -> tuple[Extension, ...]:
-    folders = sorted(path.parent for path in (HOME / "extensions").glob("*/__init__.py"))
-    ours = [Extension(each.name, f"clozeline.extensions.{each.name}", each) for each in folders]
-    installed = map(_find_installed, entry_points(group=_GROUP))
-    known = refuse_twins("extension", (*ours, *installed), lambda each: (each.name, each.package))
+def find_extensions() -> Mapping[str, Extension]:
+    """Return all extensions that are there, hidden ones, too, by their names, sorted.
 
+    Raises:
+        ConfigurationError: two have one name.
+    """
+    folders = sorted(path.parent for path in (HOME / "extensions").glob("*/__init__.py"))
+    ours = [
+        Extension(each.name, f"clozeline.extensions.{each.name}", each, "clozeline")
+        for each in folders
+    ]
+    found = sorted(
+        (*ours, *map(_find_installed, entry_points(group=_GROUP))), key=attrgetter("name")
+    )
+    return refuse_twins("extension", found, lambda each: (each.name, each.package))
+
+
+@cache
+def _list_extensions(hide: str) -> tuple[Extension, ...]:
+    known = find_extensions()
     hidden = set(filter(None, hide.split(",")))
     if unknown := sorted(hidden - {*known, "all"}):
         raise ConfigurationError(
             f"{HIDE}: no extension '{unknown[0]}'; known: {', '.join(known) or 'none'}, all"
         )
-    shown = {} if "all" in hidden else {name: known[name] for name in known.keys() - hidden}
+    shown = {name: each for name, each in known.items() if hidden.isdisjoint((name, "all"))}
     while lacking := [name for name, each in shown.items() if not shown.keys() >= {*each.needs}]:
         for name in lacking:
             del shown[name]
-    return tuple(shown[name] for name in sorted(shown))
+    return tuple(shown.values())
 
 
 def _find_installed(entry: EntryPoint) -> Extension:
@@ -116,7 +133,8 @@ def _find_installed(entry: EntryPoint) -> Extension:
             f"the extension '{entry.name}' of an installed distribution: no package "
             f"'{entry.value}'; install the distribution again, or remove it"
         )
-    return Extension(entry.name, entry.value, Path(spec.submodule_search_locations[0]))
+    folder = Path(spec.submodule_search_locations[0])
+    return Extension(entry.name, entry.value, folder, entry.dist.name if entry.dist else "")
 
 
 def refuse_twins(

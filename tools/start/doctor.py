@@ -1,6 +1,7 @@
 """Examine this machine: `clozeline doctor [output=DIR]`.
 
-Shows what is here and what will be slow. The exit code is 0, or 64 if something needed is missing.
+Shows what is here, what will be slow, and which extensions there are. The exit code is 0, or 64 if
+something needed is missing.
 """
 
 import importlib.metadata
@@ -16,6 +17,7 @@ import psutil
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
+from clozeline.extension_list import HIDE, find_extensions, list_extensions
 from clozeline.native.library import missing_note
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 
@@ -40,15 +42,8 @@ class Finding(NamedTuple):
 def examine(output: Path) -> Iterator[Finding]:
     """Yield the findings about this machine."""
     yield Finding("Python", platform.python_version())
-    needed = [
-        line for line in importlib.metadata.requires("clozeline") or [] if "extra ==" not in line
-    ]
-    for requirement in needed:
-        name = re.split(r"[\s<>=!~\[;(]", requirement)[0]
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "not installed", f"pip install '{requirement}'", is_missing=True)
+    for name, requirement in _find_absent_packages("clozeline"):
+        yield Finding(name, "not installed", f"pip install '{requirement}'", is_missing=True)
 
     try:
         import torch
@@ -104,6 +99,35 @@ def examine(output: Path) -> Iterator[Finding]:
     )
 
     yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
+    yield from _examine_extensions()
+
+
+def _find_absent_packages(distribution: str, extra: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what a distribution or its extra needs and is not installed: name, requirement."""
+    for requirement in importlib.metadata.requires(distribution) or []:
+        of_extra = re.search(r"extra == ['\"]([^'\"]+)", requirement)
+        if (of_extra[1] if of_extra else "") != extra:
+            continue
+        name = re.split(r"[\s<>=!~\[;(]", requirement)[0]
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name, requirement
+
+
+def _examine_extensions() -> Iterator[Finding]:
+    used = {each.name for each in list_extensions()}
+    for name, each in find_extensions().items():
+        found = f"extension of {each.distribution}: {each.summary}"
+        advice = ""
+        if each.extra:
+            absent = any(_find_absent_packages(each.distribution, each.extra))
+            found += f" Its extra {each.extra} is {'not ' * absent}installed."
+            advice = f"pip install '{each.distribution}[{each.extra}]'" * absent
+        if name not in used:
+            lacking = ", ".join(need for need in each.needs if need not in used)
+            advice = f"not used: {f'it needs {lacking}' if lacking else f'remove it from {HIDE}'}"
+        yield Finding(name, found, advice)
 
 
 def _show_findings(settings: DoctorSettings) -> None:
