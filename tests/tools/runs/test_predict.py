@@ -14,9 +14,10 @@ from seqeval.metrics import f1_score
 from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
+from clozeline.extensions.evaluation.commands import evaluate
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.tools.runs import evaluate, predict, pseudo_label
+from clozeline.tools.runs import predict, pseudo_label
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline.task_files import sentences
