@@ -150,16 +150,14 @@ def _name_unit(first: PlannedRange, size: int) -> str:
 def _make_plan(
     recipe: Recipe,
     files: Sequence[SourceFile],
-    saved: Plan | None,
+    known: Mapping[str, Mapping[str, Any]],
     identities: Mapping[str, str],
 ) -> Plan:
     """Return the plan of the files.
 
-    Files that the saved plan lists with equal options and content stay closed.
+    Files that the known inputs list with equal options and content stay closed.
     """
-    known = {each["source"]: each for each in saved.inputs} if saved else {}
-    is_same = {name: each["identity"] == identities.get(name) for name, each in known.items()}
-    known = {source: each for source, each in known.items() if is_same[source]}
+    known = {name: each for name, each in known.items() if each["identity"] == identities.get(name)}
     options = {id(entry): _options(entry) for entry in recipe.input}
     inputs: list[dict[str, Any]] = []
 
@@ -299,18 +297,8 @@ def _cut_into_units(
                 free_bytes = unit_bytes if count == 1 else _FULL_UNIT
 
             free_bytes = max(_FULL_UNIT, free_bytes - (end - start))
-            reader = planned["reader"]
-            yield PlannedRange(
-                unit,
-                file.source,
-                file.entry.source,
-                reader,
-                start,
-                end,
-                file.entry,
-                file.path,
-                file.state,
-            )
+            names = (file.source, file.entry.source, planned["reader"])
+            yield PlannedRange(unit, *names, start, end, file.entry, file.path, file.state)
 
         if hash64("last of a unit", file.source) < 2**64 * max(share, 2 * file.bytes / unit_bytes):
             free_bytes = _FULL_UNIT
@@ -321,37 +309,35 @@ def _describe_state(file: SourceFile) -> str:
 
 
 def _identify(
-    recipe: Recipe, saved: Plan | None, files: Sequence[SourceFile], *, verify: bool
+    recipe: Recipe,
+    before: Mapping[str, Mapping[str, Any]],
+    files: Sequence[SourceFile],
+    *,
+    verify: bool,
 ) -> dict[str, str]:
     """Return the identity of each input's content, by source.
 
-    A file with another size or time, or with another version in a store, has another identity. With
-    `verify`, the content of a local file of the same size decides: the ranges that units have read
-    are compared with the hashes in their records.
+    A file with another size or time, or with another version in a store, has another identity than
+    `before`. With `verify`, the content of a local file of the same size decides: the ranges that
+    units have read are compared with the hashes in their records.
     """
-    known = {each["source"]: each for each in saved.inputs} if saved else {}
     identities = {}
+    paths = {}
     for file in files:
         state = _describe_state(file)
-        before = known.get(file.source, {})
-        identities[file.source] = before["identity"] if before.get("state") == state else state
-    if not verify:
-        return identities
+        known = before.get(file.source, {})
+        identities[file.source] = known["identity"] if known.get("state") == state else state
+        if verify and isinstance(file.path, Path) and known.get("bytes") == file.bytes:
+            paths[file.source] = file.path
 
-    before = {name: each["identity"] for name, each in known.items()}
-    paths = {
-        file.source: file.path
-        for file in files
-        if isinstance(file.path, Path) and known.get(file.source, {}).get("bytes") == file.bytes
-    }
-    for record in read_records(recipe.folder(PLAN_STAGE)):
+    for record in read_records(recipe.folder(PLAN_STAGE)) if paths else ():
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
             if name in paths:
                 found = range_hash(paths[name], *map(int, bounds.split("-")))
                 # a file that changed in one range has changed
                 is_known = found == digest and not identities[name].endswith(_VERIFIED)
-                identities[name] = before[name] if is_known else f"{found}{_VERIFIED}"
+                identities[name] = before[name]["identity"] if is_known else f"{found}{_VERIFIED}"
     return identities
 
 
@@ -373,7 +359,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     return content
 
 
-def load_saved_plan(recipe: Recipe) -> Plan | None:
+def _load_saved_plan(recipe: Recipe) -> Plan | None:
     """Return the stored plan of a run, without paths of inputs; None before the first start."""
     path = _path(recipe)
     if not path.exists():
@@ -398,7 +384,7 @@ def store_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
         raise ConfigurationError(
             "no input: add input=FILE (a path, a pattern or a list), or `input:` to the recipe"
         )
-    saved = load_saved_plan(recipe)
+    saved = _load_saved_plan(recipe)
     plan = _find_plan(recipe, saved, verify=verify)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), add_checksum(plan.as_json()))
@@ -410,7 +396,7 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     `verify` compares the content of every input, even if size and time are equal.
     """
-    return _find_plan(recipe, load_saved_plan(recipe), verify=verify)
+    return _find_plan(recipe, _load_saved_plan(recipe), verify=verify)
 
 
 def _find_plan(recipe: Recipe, saved: Plan | None, *, verify: bool) -> Plan:
@@ -420,17 +406,15 @@ def _find_plan(recipe: Recipe, saved: Plan | None, *, verify: bool) -> Plan:
         return saved
 
     files, skipped = list_inputs(recipe.input, recipe.output)
-
-    identities = _identify(recipe, saved, files, verify=verify)
-    plan = replace(_make_plan(recipe, files, saved, identities), skipped=skipped)
+    before = {each["source"]: each for each in saved.inputs} if saved else {}
+    now = _identify(recipe, before, files, verify=verify)
+    plan = replace(_make_plan(recipe, files, before, now), skipped=skipped)
     if saved is None:
         return replace(plan, shards_before=plan.shards)
 
-    before = {each["source"]: each["identity"] for each in saved.inputs}
-    now = {each["source"]: each["identity"] for each in plan.inputs}
     changes = {
         "new": len(now.keys() - before.keys()),
-        "changed": sum(before[name] != now[name] for name in now.keys() & before.keys()),
+        "changed": sum(before[name]["identity"] != now[name] for name in now.keys() & before),
         "removed": len(before.keys() - now.keys()),
     }
     return replace(plan, changes=changes, shards_before=saved.shards)

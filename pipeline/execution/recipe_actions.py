@@ -16,7 +16,6 @@ from clozeline.pipeline.execution.runner import (
     plan_table,
     preview_stages,
     run_recipe,
-    warn_of_new_tokenizer,
 )
 from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
@@ -52,10 +51,8 @@ def run_stages(
             with reports("the table"):
                 print_table(summaries)
 
-    names = stages_of(recipe)
-
     with reports("report.html"):
-        path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
+        path = write_run_report(recipe, stages_of(recipe, only))
         if detail != "quiet":
             show_line(wrap_log(f"report: {path}"))
 
@@ -74,15 +71,10 @@ def show_plan(recipe: Recipe, only: str | None, *, verify: bool, force: str | No
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         show_line(f"files that are skipped by their names: {skipped}")
 
-    names = stages_of(recipe)
-    if only is not None:
-        names = names[: names.index(only) + 1]
-    known = KnownRecords()
-    previews = preview_stages(recipe, names, plan, known, verify, force)
+    names = stages_of(recipe, only)
+    previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)
     shown = [each for each in previews if only in (None, each.stage)]
-    Terminal().print(plan_table(plan, shown), width=LOG_COLUMNS)
-    if warning := warn_of_new_tokenizer(recipe, shown):
-        show_line(wrap_log(warning))
+    Terminal().print(plan_table(recipe, plan, shown), width=LOG_COLUMNS)
     return 0
 
 

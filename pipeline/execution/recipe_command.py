@@ -68,24 +68,20 @@ class PipelineOptions(DetailOptions):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a recipe, or the stage that the first argument names, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in all_stages():
-        return run_stage(words[0], words[1:])
-    return run_command(
-        lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words)
-    )
+    stage = words.pop(0) if words and words[0] in all_stages() else None
+    return run_stage(stage, words)
 
 
-def run_stage(stage: str, arguments: Sequence[str]) -> int:
-    """Run one stage of a recipe and return the exit code; earlier stages must be complete."""
-    program = f"python -m pipeline {stage}"
-    description = f"Run the stage '{stage}' of a recipe."
-    return run_command(lambda: _parse_and_run(program, description, stage, arguments))
+def run_stage(stage: str | None, arguments: Sequence[str]) -> int:
+    """Run a recipe, or one stage whose earlier stages must be complete; return the exit code."""
+    return run_command(lambda: _parse_and_run(stage, arguments))
 
 
-def _parse_and_run(
-    program: str, description: str, stage: str | None, arguments: Sequence[str]
-) -> int:
+def _parse_and_run(stage: str | None, arguments: Sequence[str]) -> int:
     if asks_for_help(arguments):
+        program = "python -m pipeline" if stage is None else f"python -m pipeline {stage}"
+        what = "every stage" if stage is None else f"the stage '{stage}'"
+        description = f"Run {what} of a recipe."
         print_help(PipelineOptions, arguments, description, program_name(program))
         _print_keys(stage, wants_all_keys(arguments))
         return 0

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from clozeline.configuration.config import flatten
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Stage
@@ -21,13 +22,11 @@ from clozeline.pipeline.ingest.documents.files import (
     read_documents,
     read_rejects,
 )
-from clozeline.pipeline.shards import Manifest
 from clozeline.report.html_page import (
     bars,
     collapsible,
     grid,
     largest,
-    lead,
     listing,
     page,
     quote,
@@ -56,8 +55,12 @@ def run_page(stages: Sequence[Stage[Any, Any]], reports: Reports) -> str:
 
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
     rows = {stage.name: stage.explain_row(reports[stage.name]["counts"]) for stage in stages}
-    yield lead(_outcome(rows))
-    yield table(["stage", "in", "out", "cut", "time", "bytes"], _iter_amounts(rows, reports))
+    amounts = list[list[str]]()
+    for name, row in rows.items():
+        cost = duration(reports[name]["seconds"]), size_text(reports[name]["bytes"])
+        for cells in row.amounts(name, *cost):
+            amounts.append([cell.replace("\n", ", ") for cell in cells])
+    yield table(["stage", "in", "out", "cut", "time", "bytes"], amounts)
     notes = [(name, note) for name, row in rows.items() for note in row.notes]
     yield section("Worth knowing", table(["stage", ""], notes) if notes else "")
     cut = (
@@ -78,45 +81,13 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         yield from (section(title, content) for title, content in stage.page_sections())
     yield section("Examples of dropped documents", *drops)
 
-    yield section("Inputs and sets", *_iter_files(stages))
+    yield section("Inputs", _list_inputs(stages[0].recipe.folder(PLAN_STAGE) / "plan.json"))
     for name, report in reports.items():
-        counts = sorted(_list_counts(report["counts"]))
+        counts = sorted(flatten(report["counts"]).items())
         yield collapsible(f"All counts of {name}", table(["count", ""], counts))
     recipe = (stages[-1].folder / "config.yaml").read_text(encoding="utf-8")
     yield collapsible("Recipe", listing(recipe))
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
-
-
-def _outcome(rows: Mapping[str, StageRow]) -> str:
-    """Return sentences about input and output, and about the step that cut most characters."""
-    amounts = list(rows.values())
-    sentences = [f"{_join(amounts[0].amount_in)} became {_join(amounts[-1].amount_out)}."]
-    cutting = [(name, row) for name, row in rows.items() if row.characters]
-    if cutting:
-        total = cutting[0][1].characters or 0
-        last = cutting[-1][1]
-        left = (last.characters or 0) - sum(last.cut.values())
-        share = f"{100 * left / total:.1f} %"
-        sentences.append(f"{left:,} of {total:,} characters are left ({share}).")
-        steps = [
-            (size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()
-        ]
-        size, step = max(steps, default=(0, ""))
-        if size:
-            sentences.append(f"{step} removed most: {size:,} characters.")
-    return " ".join(sentences)
-
-
-def _join(amounts: str) -> str:
-    return amounts.replace("\n", ", ")
-
-
-def _iter_amounts(rows: Mapping[str, StageRow], reports: Reports) -> Iterator[list[str]]:
-    """Yield the amounts of each stage and its sets."""
-    for name, row in rows.items():
-        cost = duration(reports[name]["seconds"]), size_text(reports[name]["bytes"])
-        for cells in row.amounts(name, *cost):
-            yield list(map(_join, cells))
 
 
 def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
@@ -126,15 +97,6 @@ def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
         yield bars(title, largest(reasons), row.totals.get(noun))
     for label, part in row.parts:
         yield from _iter_reasons(f"{name} · {label}", part)
-
-
-def _list_counts(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Yield every count with the path of its name."""
-    for name, value in counts.items():
-        if isinstance(value, Mapping):
-            yield from _list_counts(value, f"{prefix}{name} · ")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _iter_drops(folder: Path, earlier: Path | None) -> Iterator[str]:
@@ -189,28 +151,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS].rstrip()} …"
 
 
-def _iter_files(stages: Sequence[Stage[Any, Any]]) -> Iterator[str]:
-    """Yield a table of inputs, and a table of shard sets with their parents."""
-    plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
-    if plan.exists():  # else another run wrote the documents
-        inputs = read_plan(plan)["inputs"]
-        rows = [(each["source"], each["reader"], size_text(each["bytes"])) for each in inputs]
-        if others := rows[_MOST_LISTED_INPUTS:]:
-            size = sum(each["bytes"] for each in inputs[_MOST_LISTED_INPUTS:])
-            rows = [*rows[:_MOST_LISTED_INPUTS], (f"{len(others):,} others", "", size_text(size))]
-        yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
-
-    paths = [path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
-    output = stages[0].recipe.output_folder
-    manifests = {path.parent.relative_to(output).as_posix(): Manifest.load(path) for path in paths}
-    names = {manifest.digest: name for name, manifest in manifests.items()}
-    sets = []
-    for name, manifest in manifests.items():
-        totals = manifest.totals
-        parents = ", ".join(names.get(each.digest, each.name) for each in manifest.parents)
-        amounts = (totals.samples, totals.tokens, totals.shards, size_text(totals.bytes))
-        sets.append((name, *amounts, manifest.checksum[:16], parents))
-    if sets:
-        amount_names = ["rows", "tokens", "shards", "size"]
-        header = ["set", *amount_names, "checksum of the manifest", "made from"]
-        yield f"<h3>Shard sets</h3>{table(header, sets)}"
+def _list_inputs(plan: Path) -> str:
+    """Return a table of the inputs; "" if another run wrote the documents."""
+    if not plan.exists():
+        return ""
+    inputs = read_plan(plan)["inputs"]
+    rows = [(each["source"], each["reader"], size_text(each["bytes"])) for each in inputs]
+    if others := inputs[_MOST_LISTED_INPUTS:]:
+        size = size_text(sum(each["bytes"] for each in others))
+        rows = [*rows[:_MOST_LISTED_INPUTS], (f"{len(others):,} others", "", size)]
+    return table(["source", "reader", "size"], rows)

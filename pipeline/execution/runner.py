@@ -60,17 +60,15 @@ def run_recipe(
     `verify`, inputs and finished files are hashed before units are kept. No unit of the stage
     `force` is kept.
     """
-    names = stages_of(recipe)
     reading = ReadStage(recipe)
-    known_names = [*names, *([reading.name] if reading.tasks else [])]
+    known_names = [*stages_of(recipe), *([reading.name] if reading.tasks else [])]
     for name in filter(None, (only, force)):
         if name not in known_names:
             raise ConfigurationError(
                 f"the recipe has no '{name}' key; its stages are: {', '.join(known_names)}"
             )
 
-    if only is not None:
-        names = names[: names.index(only) + 1]
+    names = stages_of(recipe, only)
 
     def wait() -> None:
         progress.report("another run is writing this output: waiting for it")
@@ -93,9 +91,7 @@ def run_recipe(
             previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
         shown = [each for each in previews if only in (None, each.stage)]
         if any(each.changed for each in shown):
-            progress.console.print(plan_table(plan, shown), width=LOG_COLUMNS)
-            if warning := warn_of_new_tokenizer(recipe, shown):
-                progress.report(warning)
+            progress.console.print(plan_table(recipe, plan, shown), width=LOG_COLUMNS)
 
         is_kept = True
         for name, preview in zip(names, previews, strict=True):
@@ -221,34 +217,35 @@ def preview_stages(
         yield StagePreview(name, states, seconds, changes * (name == PLAN_STAGE), is_whole)
 
 
-def plan_table(plan: Plan, previews: Sequence[StagePreview]) -> Group:
+def plan_table(recipe: Recipe, plan: Plan, previews: Sequence[StagePreview]) -> Group:
     """Return the table of `--plan`: units of each stage, and below why some must run."""
     before = f" (before: {plan.shards_before:,})" if plan.shards_before != plan.shards else ""
     title = (
         f"{plural(len(plan.inputs), 'input')}, {size_text(plan.bytes)}, "
         f"{plural(len(plan.units), 'unit')}, {plural(plan.shards, 'shard')}{before}"
     )
-    reasons = [(each.stage, reason) for each in previews for reason in each.explain()]
     header = ("stage", "units", "kept", "to make", "CPU time")
-    return Group(Text(title), table(header, [each.cells() for each in previews], reasons))
+    rows = [each.cells() for each in previews]
+    reasons = [(each.stage, reason) for each in previews for reason in each.explain()]
+    warnings = _warn_of_new_tokenizer(recipe, previews)
+    return Group(Text(title), table(header, rows, [*reasons, *warnings]))
 
 
-def warn_of_new_tokenizer(recipe: Recipe, previews: Sequence[StagePreview]) -> str:
-    """Return the price of a tokenizer that will be trained again, and how to keep the present one.
-
-    "" if none will be.
-    """
+def _warn_of_new_tokenizer(
+    recipe: Recipe, previews: Sequence[StagePreview]
+) -> Iterator[tuple[str, str]]:
+    """Yield the price of a tokenizer that will be trained again, and how to keep the old one."""
     remade = [each for each in previews if each.most_units]
     later = list(dropwhile(lambda each: not writes_tokenizer(each.stage), remade))
-    if not later or not (folder := recipe.folder(later[0].stage) / "tokenizer").exists():
-        return ""
-    time = duration(sum(each.cpu_seconds for each in later))
-    return (
-        f"the tokenizer changes with its sample, so {', '.join(each.stage for each in later)} are "
-        f"made again, in about {time} of CPU time. To keep the present one, copy it and use the "
-        f"copy: cp -r {folder} KEPT, then add {later[0].stage}=null tokenizer.path=KEPT to the "
-        "command"
-    )
+    if later and (folder := recipe.folder(later[0].stage) / "tokenizer").exists():
+        time = duration(sum(each.cpu_seconds for each in later))
+        yield (
+            later[0].stage,
+            f"the tokenizer changes with its sample, so {', '.join(each.stage for each in later)} "
+            f"are made again, in about {time} of CPU time. To keep the present one, copy it and "
+            f"use the copy: cp -r {folder} KEPT, then add {later[0].stage}=null "
+            "tokenizer.path=KEPT to the command",
+        )
 
 
 def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -231,12 +232,9 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
 
     def list_reasons(self, counts: StageCounts) -> str:
         """Return the drop reasons with their counts, the most frequent first."""
-        reasons = list(self.row(counts).iter_reasons())
-        of_records: list[str] = []
-        others: list[str] = []
-        for noun, named in reasons:
-            (of_records if noun else others).extend(named)
-        return ", ".join((of_records or others)[:_MOST_NAMED_REASONS]) or "the input is empty"
+        reasons = [named for noun, named in self.row(counts).iter_reasons() if noun]
+        shown = islice(chain.from_iterable(reasons), _MOST_NAMED_REASONS)
+        return ", ".join(shown) or "the input is empty"
 
     def count_read_documents(self, counts: StageCounts) -> Sequence[int]:
         """Return the number of documents that were read, each time that the stage reads all."""
@@ -253,9 +251,10 @@ def _stage_class(name: str) -> type[Stage[Any, Any]]:
     return stage_class
 
 
-def stages_of(recipe: Recipe) -> list[str]:
-    """Return the names of the stages of a recipe, in running order."""
-    return [name for name in all_stages() if recipe.has(name)]
+def stages_of(recipe: Recipe, last: str | None = None) -> list[str]:
+    """Return the names of the stages of a recipe in running order, up to the `last` one."""
+    names = [name for name in all_stages() if recipe.has(name)]
+    return names if last is None else names[: names.index(last) + 1]
 
 
 def parents_of(recipe: Recipe, stage: str) -> tuple[ParentFile, ...]:

@@ -398,6 +398,6 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     assert "train.tsv: unknown: 10 tokens for 70 characters" in said
     assert "letters that the vocabulary lacks (70 characters), such as" in said
     assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out
-    assert "unknown_text · und · unknown_tokens" in (tmp_path / "out" / "report.html").read_text(
+    assert "unknown_text.und.unknown_tokens" in (tmp_path / "out" / "report.html").read_text(
         encoding="utf-8"
     )
