@@ -18,7 +18,7 @@ from typing import Final
 
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import list_extensions, refuse_twins
+from clozeline.extension_list import find_extensions, list_extensions, refuse_twins
 from clozeline.pipeline import all_stages, stage_file
 from clozeline.process import guard_streams, shield_children
 
@@ -161,6 +161,9 @@ def _suggest_command(name: str, known: Iterable[str]) -> str:
 
     if (translated := translate_command(name, [*known])) is not None:
         return translated
+    for each in find_extensions().values():
+        if each.folder.joinpath("commands", f"{name.replace('-', '_')}.py").is_file():
+            return f"it is of the extension {each.name}; clozeline doctor says why it is not used"
     near = difflib.get_close_matches(name, [*known, *_builtin_usages(), "--version"], n=1)
     return f"did you mean '{near[0]}'?" if near else "--help lists all"
 

@@ -1,10 +1,12 @@
 """Extensions of an installed distribution: found without an import, hidden, and told by doctor."""
 
+import sys
 import tomllib
 
 import pytest
 
 from clozeline import HOME, extension_list
+from clozeline.__main__ import main
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import HIDE, find_extensions, list_extensions
 from clozeline.tools.start.doctor import main as doctor
@@ -85,6 +87,18 @@ def test_doctor_tells_of_extensions(lab, monkeypatch, capsys):
     forget()
 
     assert told().endswith(f"{walks.replace('fast is not', 'slow is')}{words}")
+
+
+def test_a_hidden_command_is_told_from_an_unknown_one(lab, monkeypatch, capsys):
+    commands = lab / "walklab" / "commands"
+    commands.mkdir()
+    (commands / "draw_walks.py").touch()
+    monkeypatch.setenv(HIDE, "walklab")
+    monkeypatch.setattr(sys, "argv", ["clozeline", "draw-walks"])
+
+    with pytest.raises(SystemExit):
+        main()
+    assert "'draw-walks'; it is of the extension walklab; clozeline doc" in capsys.readouterr().err
 
 
 def test_ours_declare_what_is_there():
