@@ -3,11 +3,8 @@ and only these are written."""
 
 import json
 
-import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.parts import COMPARED_PRIORITY
-from clozeline.pipeline.dedup.representatives import choose_representatives
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
@@ -102,19 +99,3 @@ def test_a_role_that_changes_makes_the_output_of_a_fresh_run(tmp_path):
 def test_a_role_that_no_stage_reads_is_refused(tmp_path, capsys, options, message):
     assert run(tmp_path, {"old": OLD}, "old", options=options) == 64
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verify", [0.65, 0.0])
-def test_documents_are_compared_with_each_of_the_others(verify):
-    """Both compared documents stay, so the other one can go for the second."""
-    uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
-    sketches = np.zeros((3, 10), np.uint16)
-    # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
-    sketches[1, :3] = 1
-    sketches[2, :5] = 1
-    merit = np.array([COMPARED_PRIORITY, COMPARED_PRIORITY, 5])
-    kept, _ = choose_representatives(
-        np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify
-    )
-
-    assert kept.tolist() == [0, 1, 1 if verify else 0]

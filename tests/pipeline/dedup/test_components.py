@@ -48,12 +48,9 @@ def test_random_graphs_in_pieces(monkeypatch, seed):
     assert found.tolist() == smallest_reached(count, left, right)[1:].tolist()
 
 
-@pytest.mark.parametrize("center", [None, 1, 50_000, 100_000])
-def test_a_long_path_and_stars(center):
+def test_a_long_path():
     order = np.random.default_rng(1).permutation(np.arange(1, 100_001))
-    left = order[:-1] if center is None else np.full(100_000, center)
-    right = order[1:] if center is None else order
-    assert joined(100_000, left, right).tolist() == [1] * 100_000
+    assert joined(100_000, order[:-1], order[1:]).tolist() == [1] * 100_000
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 4), (4, 1)])

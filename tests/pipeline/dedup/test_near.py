@@ -2,7 +2,6 @@
 compared."""
 
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.dedup.near import Sketch
-from clozeline.pipeline.dedup.parts import smallest_uids, uid_column
+from clozeline.pipeline.dedup.parts import COMPARED_PRIORITY, smallest_uids, uid_column
 from clozeline.pipeline.dedup.representatives import choose_representatives
 from clozeline.pipeline.text.normal_form import match_words
-from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
+from tests.pipeline.dedup.dedup_documents import NEAR, document, prose
+from tests.pipeline.dedup.slow_clusters import likeness, list_clusters, slow_clusters
 
 
 def mixed(x):
@@ -64,35 +64,9 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
     assert minhash.band_keys(signatures[1]).tolist() == keys[1]
 
 
-def test_case_and_marks_do_not_matter_and_short_texts_are_one_shingle():
-    minhash = Sketch()
-    left, right = minhash.signatures(
-        ["Über 12 Brücken musst du gehn", "uber 12 BRUCKEN, musst du gehn!"]
-    )
-
-    np.testing.assert_array_equal(left, right)
-    assert (
-        len(minhash.shingles("a b c d"))
-        == len(minhash.shingles(""))
-        == len(minhash.shingles("a b c d e"))
-        == 1
-    )
-    assert minhash.shingles("?!") != minhash.shingles("…")
-
-
-def test_candidates_are_the_documents_that_share_a_band_key(run_dedup):
-    base = [prose(seed, words=60) for seed in range(6)]
-    rows = [document(n, edited(base[n % 6], *range(n))) for n in range(18)]
-    parts = [rows[:7], [], rows[7:]]
-    counts = run_dedup(parts, {"exact": None, "near": {"verify": 0}}, shards=3).counts
-    minhash = Sketch()
-    keys = minhash.band_keys(minhash.signatures([row.text for row in rows])).tolist()
-    holders = Counter(key for each in keys for key in set(each))
-    shared = {key for key, count in holders.items() if count > 1}
-
-    assert counts["near"]["candidates"] == sum(holders[key] for key in shared) > 0
-
-    assert counts["near"]["members"] == sum(bool(shared & set(each)) for each in keys) < 18
+def test_short_texts_are_one_shingle():
+    texts = ["a b c d", "a b c d e", "?!", "…"]
+    assert len({Sketch().shingles(text).item() for text in texts}) == 4
 
 
 def test_long_pages_with_another_date_and_other_counters_are_duplicates(run_dedup):
@@ -116,38 +90,6 @@ def test_both_sides_of_a_pair_are_signed(run_dedup):
     assert run_dedup([pairs], NEAR).counts["rejected"] == {"near_duplicate": 1}
 
 
-def slow_clusters(groups, uids, merit, sketches, verify):
-    """For each document the one kept in its place: sets of documents joined one shared key at a
-    time."""
-    kept = list(range(len(uids)))
-    pending = set(range(len(uids)))
-
-    while True:
-        shared = [set(members) & pending for members in groups]
-        joined = []
-
-        for members in shared:
-            if len(members) > 1:
-                touching = [one for one in joined if one & members]
-                joined = [one for one in joined if not one & members] + [members.union(*touching)]
-
-        if not joined:
-            return kept
-        pending = set()
-
-        for members in joined:
-            best = min(members, key=lambda row: (-merit[row], uids[row]))
-            for row in members:
-                if likeness(sketches[row], sketches[best]) >= verify:
-                    kept[row] = best
-                else:
-                    pending.add(row)
-
-
-def likeness(left, right):
-    return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
-
-
 @settings(max_examples=120)
 @given(
     st.data(),
@@ -156,14 +98,9 @@ def likeness(left, right):
 )
 def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     groups = data.draw(st.lists(st.sets(st.integers(0, count - 1), min_size=1), max_size=12))
-    merit = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-    sketches = data.draw(
-        st.lists(
-            st.tuples(*[st.integers(0, 1)] * 4),
-            min_size=count,
-            max_size=count,
-        )
-    )
+    merits = st.sampled_from([0, 1, COMPARED_PRIORITY])
+    each = st.tuples(merits, st.tuples(*[st.integers(0, 1)] * 4))
+    merit, sketches = zip(*data.draw(st.lists(each, min_size=count, max_size=count)), strict=True)
     uids = [bytes([97 * row % 251]) * 16 for row in range(count)]
     keys = data.draw(st.permutations(list(enumerate(groups))))
     pairs = [
@@ -190,44 +127,28 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     assert smallest_uids(kept, uid_column(uids)).tolist() == smallest
 
 
-def slow_dedup(rows, verify=0.7):
-    """Return the uids that stay, what the others go for, and rows of clusters: all pairs compared,
-    in sets of them."""
+def slow_dedup(rows):
+    """Return the uids that stay, what the others go for, rows of clusters, and the documents of
+    each shared key: all pairs compared, in sets of them."""
     texts = {}
     for row in sorted(rows, key=lambda row: row.uid):
         texts.setdefault(row.text, row.uid)
-    minhash = Sketch()
+    sketch = Sketch()
     uids = list(texts.values())
-    signatures = minhash.signatures(list(texts))
-    bands = signatures.reshape(len(uids), minhash.bands, minhash.rows)
+    signatures = sketch.signatures(list(texts))
+    bands = signatures.reshape(len(uids), sketch.bands, sketch.rows)
     groups = []
-    for band in range(minhash.bands):
+    for band in range(sketch.bands):
         equal = [(bands[:, band] == bands[row, band]).all(axis=1) for row in range(len(uids))]
         groups += {frozenset(np.flatnonzero(found).tolist()) for found in equal if found.sum() > 1}
 
-    lengths = [len(text) for text in texts]
     low = (signatures % 2**16).tolist()
-    kept = slow_clusters(groups, uids, lengths, low, verify)
+    kept = slow_clusters(groups, uids, [len(text) for text in texts], low, 0.7)
     final = {uid: uids[best] for uid, best in zip(uids, kept, strict=True)}
     goes = {
         row.uid: final[texts[row.text]].hex() for row in rows if final[texts[row.text]] != row.uid
     }
-    clusters = set()
-
-    for best in {best for row, best in enumerate(kept) if row != best}:
-        members = [row for row in range(len(uids)) if kept[row] == best]
-        name = min(uids[row] for row in members)
-        clusters |= {
-            (
-                name,
-                uids[row],
-                row == best,
-                np.float32(likeness(low[row], low[best])),
-            )
-            for row in members
-        }
-
-    return {row.uid for row in rows} - goes.keys(), goes, clusters
+    return {row.uid for row in rows} - goes.keys(), goes, list_clusters(kept, uids, low), groups
 
 
 def planted(draw, texts):
@@ -251,24 +172,18 @@ def test_the_stage_keeps_what_a_comparison_of_all_pairs_keeps(run_dedup, seed, s
     draw = random.Random(seed)
     texts = planted(draw, [prose(100 * seed + n, 150) for n in range(60)])
     rows = [document(number, text) for number, text in enumerate(texts)]
-    thirds = [
-        rows[: len(rows) // 3],
-        [],
-        rows[len(rows) // 3 :],
-    ]
-    stays, goes, clusters = slow_dedup(rows)
-    result = run_dedup(thirds, {}, shards=shards)
+    stays, goes, clusters, groups = slow_dedup(rows)
+    result = run_dedup([rows[:50], [], rows[50:]], {}, shards=shards)
+    found = result.clusters("near")
 
     assert {row.uid for row in result.documents()} == stays
     assert {uid: row.detail for uid, row in result.rejections().items()} == goes
     assert {"exact_duplicate", "near_duplicate"} == result.counts["rejected"].keys()
-
-    found = result.clusters("near")
-
-    assert {tuple(row.values()) for row in found} == clusters
-    assert len(found) == len(clusters) > 20
-    assert result.counts["near"]["clusters"] == len({row["cluster"] for row in found})
-
-    files = sorted((result.folder / "clusters/near").iterdir())
-
-    assert len(files) == shards
+    assert [tuple(row.values()) for row in found] == clusters
+    assert len(found) > 20
+    assert result.counts["near"] == {
+        "candidates": sum(map(len, groups)),
+        "members": len(set().union(*groups)),
+        "clusters": len({row["cluster"] for row in found}),
+    }
+    assert len(list((result.folder / "clusters/near").iterdir())) == shards

@@ -1,121 +1,67 @@
-"""Pieces of single texts: their hashes, and what is left without some of them."""
+"""Pieces of single texts: what is left of documents without some of them."""
 
 import pytest
 
-from clozeline.pipeline.dedup.repeats import LinePieces, SpanPieces
 from clozeline.pipeline.text.sentences.regex import Regex
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
-
-def lines(min_letters=1):
-    return LinePieces(1, False, "all", 1, min_letters=min_letters)
-
-
-def spans(sentences):
-    return SpanPieces(None, True, "all", sentences)
-
-
 ALONE = {"exact": None, "near": None}
 
 
-def left_by(result):
-    return {row.uid: row.text for row in result.documents()}
-
-
 @pytest.mark.parametrize(
-    ("options", "rule"),
+    ("name", "options", "rule"),
     [
-        ({}, (1, False, 1, False)),
-        ({"keep": "first", "max_documents": 2}, (2, True, 1, False)),
+        ("lines", {}, (1, False, 1, False)),
+        ("lines", {"keep": "first", "max_documents": 2}, (2, True, 1, False)),
         (
-            {
-                "min_letters": 16,
-                "within": "source",
-                "max_documents": 3,
-            },
+            "lines",
+            {"min_letters": 16, "within": "source", "max_documents": 3},
             (3, False, 16, True),
         ),
+        ("spans", {}, (3, lambda text: Regex(Regex.Options()).starts(text, "und"))),
     ],
 )
-def test_lines_of_many_documents_are_removed(run_dedup, options, rule):
-    rows = documents(1, 2000)
-    result = run_dedup(
-        [rows[:700], [], rows[700:]],
-        {**ALONE, "lines": options},
-        shards=3,
-    )
-    expected = without_lines(rows, *rule)
-
-    assert left_by(result) == {uid: text for uid, text in expected.items() if text}
-    assert {row.uid for row in result.rejections().values()} == {
-        uid for uid, text in expected.items() if not text
-    }
-    assert {row.reason for row in result.rejections().values()} <= {"repeated_lines"}
-
-    check_characters(rows, result, "lines")
-
-
-def test_spans_of_sentences_stay_where_they_occur_first(run_dedup):
-    rows = documents(2, 2000)
-    result = run_dedup(
-        [rows[:900], rows[900:]],
-        {**ALONE, "spans": {}},
-        shards=4,
-    )
-    expected = without_spans(rows, 3, lambda text: Regex(Regex.Options()).starts(text, "und"))
-    assert left_by(result) == {uid: text for uid, text in expected.items() if text}
-    check_characters(rows, result, "spans")
-
-
-def check_characters(rows, result, name):
-    before = {row.uid: len(row.text) for row in rows}
+def test_pieces_that_repeat_are_removed(run_dedup, name, options, rule):
+    rows = documents(len(options), 2000)
+    result = run_dedup([rows[:700], [], rows[700:]], {**ALONE, name: options}, shards=3)
+    expected = (without_lines if name == "lines" else without_spans)(rows, *rule)
     after = {row.uid: row for row in result.documents()}
+    rejected = result.rejections()
+    before = {row.uid: len(row.text) for row in rows}
     changed = {uid for uid, row in after.items() if len(row.text) != before[uid]}
-    counts = result.counts
+    cut = sum(before[uid] - len(after[uid].text) for uid in changed)
 
+    assert {uid: row.text for uid, row in after.items()} == {
+        uid: text for uid, text in expected.items() if text
+    }
+    assert rejected.keys() == expected.keys() - after.keys()
+    assert {row.reason for row in rejected.values()} <= {f"repeated_{name}"}
     assert len(changed) > 100
-    assert counts["edited"] == len(changed)
-    assert counts["edits"] == {name: sum(before[uid] - len(after[uid].text) for uid in changed)}
-    assert counts["characters_out"] == sum(len(row.text) for row in after.values())
-
-    for uid, row in after.items():
-        assert row.n_chars == len(row.text)
-        assert bool(row.flags & 16) == (uid in changed)
+    assert (result.counts["edited"], result.counts["edits"]) == (len(changed), {name: cut})
+    assert result.counts["characters_out"] == sum(len(row.text) for row in after.values())
+    assert all(row.n_chars == len(row.text) for row in after.values())
+    assert {uid for uid, row in after.items() if row.flags & 16} == changed
 
 
 def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):
-    menu = "Home | Shop | About us"
+    menu = "Home | Shop | About us\n"
     text = "One first. Two more words. Three it is. Four at last."
     rows = [
-        document(n, f"{menu}\n{text}" if n < 2 else f"{menu}\n{text} More {'abc'[n - 2]} here.")
-        for n in range(5)
+        document(n, f"{menu}{text}{end}") for n, end in enumerate(["", "", " A.", " B.", " C."])
     ]
-    result = run_dedup(
-        [rows],
-        {
-            "exact": {},
-            "near": None,
-            "lines": {},
-            "spans": {},
-        },
-    )
-    kept = {row.uid: row.text for row in result.documents()}
-    originals = {row.uid: row.text for row in rows}
-    first, *others = sorted(kept)
+    result = run_dedup([rows], {"exact": {}, "near": None, "lines": {}, "spans": {}})
+    first, *others = sorted(result.documents(), key=lambda row: row.uid)
+    originals = {row.uid: row.text.removeprefix(menu) for row in rows}
 
-    assert len(kept) == 4
-    assert kept[first] == originals[first].removeprefix(f"{menu}\n")
-    assert all(
-        kept[uid] == originals[uid].removeprefix(f"{menu}\n{text} ")
-        for uid in others
-        if "More" in kept[uid]
-    )
+    assert len(others) == 3
+    assert first.text == originals[first.uid]
+    for row in others:
+        assert row.text in (originals[row.uid], originals[row.uid].removeprefix(text).strip())
     assert result.counts["rejected"]["exact_duplicate"] == 1
 
 
 def test_pairs_are_neither_counted_nor_changed(run_dedup):
     rows = [document(n, "the same line", target_text=f"dieselbe {n}") for n in range(3)]
-    result = run_dedup([rows], {**ALONE, "lines": {}})
-    assert result.counts["documents_out"] == 3
-    assert result.counts["pieces"]["lines"]["pairs"] == 3
+    counts = run_dedup([rows], {**ALONE, "lines": {}}).counts
+    assert (counts["documents_out"], counts["pieces"]["lines"]["pairs"]) == (3, 3)
