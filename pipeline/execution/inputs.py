@@ -9,7 +9,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -24,32 +23,18 @@ from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
 from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.shards.store import as_url, local_path
+from clozeline.pipeline.shards.store import ObjectProperties, as_url, local_path
 
 _CHUNK_BYTES: Final = 1 << 20
 _REMEDY: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
-_MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """State of a file; another state means that the file has changed."""
-
-    size: int
-    version: int | str
-    """time of the last change in ns, or the version that the store reports"""
-    inode: int = 0
-    """0 if the file system does not keep inode numbers"""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """One input file, with its entry in the recipe and the folder in which it was found."""
 
     source: str
     path: Path | RemoteFile
-    state: FileState
+    state: ObjectProperties
     """state when the inputs were listed"""
     entry: InputEntry
     folder: str | None = None
@@ -91,9 +76,11 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
 
     See `source_files`.
     """
-    files: dict[str, _Found] = {}
+    files: dict[str, SourceFile] = {}
     skipped = Counter[str]()
     mistakes: list[ClozelineError] = []
+    broken: dict[str, list[Path]] = {}
+    special: list[Path] = []
     run_folder = None if output is None else output.resolve()
 
     @cache
@@ -103,10 +90,31 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         real = folder.resolve()
         return any(real.is_relative_to(run_folder / stage) for stage in all_stages())
 
+    def add(name: str, path: Path | RemoteFile, entry: InputEntry, folder: str | None) -> None:
+        # names are printable: other bytes are written as %XX
+        readable = escape_name(os.fsencode(name).decode("utf-8", "surrogateescape"))
+        source = f"{entry.source}/{readable}"
+        if source in files:
+            raise ConfigurationError(
+                f"input {path}: it is listed twice (as {source!r}); list each file once, or give "
+                "different `source` labels"
+            )
+        if isinstance(path, RemoteFile):
+            state = ObjectProperties(path.size, path.version)
+        else:
+            try:
+                status = path.stat()
+            except OSError as error:
+                broken.setdefault(error.strerror or str(error), []).append(path)
+                return
+            if not stat.S_ISREG(status.st_mode):
+                special.append(path)
+            state = _state_of(status)
+        files[source] = SourceFile(source, path, state, entry, folder)
+
     for entry in entries:
         for task in list_block_tasks(entry):
-            source = f"{entry.source}/{task.name}"
-            files[source] = _Found(source, task.find(output), entry)
+            add(task.name, task.find(output), entry, None)
         for pattern in map(_as_local_path, _patterns(entry)):
             if (
                 run_folder is not None
@@ -118,53 +126,31 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
                 )
 
             try:
-                expanded = _expand(pattern, entry, skipped)
-            except _NoMatchError as error:
+                found = _expand(pattern, entry, skipped)
+            except ConfigurationError as error:
                 mistakes.append(error)
                 continue
 
-            for file in expanded:
-                if isinstance(file.path, Path) and is_output_of_run(file.path.parent):
+            for name, path, folder in found:
+                if isinstance(path, Path) and is_output_of_run(path.parent):
                     raise ConfigurationError(
-                        f"input {pattern!r}: {file.path} is an output of this run; {_REMEDY}"
+                        f"input {pattern!r}: {path} is an output of this run; {_REMEDY}"
                     )
-                if file.source in files:
-                    raise ConfigurationError(
-                        f"input {pattern!r}: {file.path} is listed twice (as {file.source!r}); "
-                        "list each file once, or give different `source` labels"
-                    )
-                files[file.source] = file
+                add(name, path, entry, folder)
 
-    mistakes += _find_unreadable(
-        [file.path for file in files.values() if isinstance(file.path, Path)]
-    )
+    for reason, paths in broken.items():
+        named = f"input {join_names(paths)}: cannot be read ({reason})"
+        mistakes.append(StorageError(f"{named}; repair or remove these files"))
+    if special:
+        mistakes.append(
+            ConfigurationError(
+                f"input {join_names(special)}: expected a file or folder, got a device, pipe or "
+                "socket; remove it"
+            )
+        )
     if mistakes:  # all of them at once
         raise type(mistakes[0])("\n".join(map(str, mistakes)))
-    sources = [
-        SourceFile(each.source, each.path, _list_state(each.path), each.entry, each.folder)
-        for each in files.values()
-    ]
-    return Inputs(sorted(sources, key=lambda file: file.source.encode()), skipped)
-
-
-class _NoMatchError(ConfigurationError):
-    """No file has this name or matches this pattern."""
-
-
-class _Found(NamedTuple):
-    """A file that was found but not inspected yet."""
-
-    source: str
-    path: Path | RemoteFile
-    entry: InputEntry
-    folder: str | None = None
-
-
-def _list_state(path: Path | RemoteFile) -> FileState:
-    """Return the state of a local file now, or the listed state of a file in a store."""
-    return (
-        FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
-    )
+    return Inputs(sorted(files.values(), key=lambda file: file.source.encode()), skipped)
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:
@@ -181,7 +167,11 @@ def _as_local_path(pattern: str) -> str:
     return pattern if as_url(pattern) is not None else str(local_path(pattern))
 
 
-def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Found]:
+def _expand(
+    pattern: str, entry: InputEntry, skipped: Counter[str]
+) -> list[tuple[str, Path | RemoteFile, str | None]]:
+    """Return the files of a pattern that are read: name, file, and folder if it names one."""
+
     def is_read(name: str) -> bool:
         """Return whether a file is read, judged by its name.
 
@@ -194,64 +184,26 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         return False
 
     if (url := as_url(pattern)) is not None:
-        remote = [
-            (name, file)
+        return [
+            (name, file, None)
             for name, file in remote_files(url, entry)
             if file.url == url or is_read(name)
         ]
-        return [
-            _Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote
-        ]
 
-    if Path(pattern).is_dir():
-        root = Path(pattern)
-        paths = _files_of(Path(pattern))
-        folder = pattern
-    else:
-        root = _root(pattern)
-        paths = _matches(pattern)
-        folder = None
-
+    is_folder = Path(pattern).is_dir()
+    root = Path(pattern) if is_folder else _root(pattern)
+    paths = _files_of(root) if is_folder else _matches(pattern)
+    named = {path.relative_to(root).as_posix(): path for path in paths}
     if not Path(pattern).is_file():
-        paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
-    if not paths:
+        named = {name: path for name, path in named.items() if is_read(name)}
+    if not named:
         raise ConfigurationError(
             f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files "
             "whose names say that they hold no text are skipped); name a file, another folder or a "
             "pattern"
         )
-
-    names = [_source_name(entry, os.fsencode(path.relative_to(root).as_posix())) for path in paths]
-    return [_Found(name, path, entry, folder) for name, path in zip(names, paths, strict=True)]
-
-
-def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
-    """Yield errors that name unreadable and special files, such as dangling links and pipes."""
-    broken: dict[str, list[Path]] = {}
-    special = []
-
-    for path in paths:
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                special.append(path)
-        except OSError as error:
-            broken.setdefault(error.strerror or str(error), []).append(path)
-
-    for reason, some in broken.items():
-        yield StorageError(
-            f"input {join_names(some)}: cannot be read ({reason}); repair or remove these files"
-        )
-
-    if special:
-        yield ConfigurationError(
-            f"input {join_names(special)}: expected a file or folder, got a device, pipe or "
-            "socket; remove it"
-        )
-
-
-def _source_name(entry: InputEntry, path: bytes) -> str:
-    """Return the source name of a file: unique and printable; other bytes are written as %XX."""
-    return f"{entry.source}/{escape_name(path.decode('utf-8', 'surrogateescape'))}"
+    folder = pattern if is_folder else None
+    return [(name, path, folder) for name, path in named.items()]
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -311,19 +263,15 @@ def _matches(pattern: str) -> list[Path]:
         files = [path for path in files if path.parent in folders]
 
     if not files:
-        brackets = next(
-            (part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()),
-            None,
+        brackets = [
+            f"; the folder {part} is written {glob.escape(part)} in a pattern"
+            for part in Path(pattern).parts
+            if "[" in part and root.joinpath(part).is_dir()
+        ]
+        raise ConfigurationError(
+            f"input {pattern!r}: no such file, and no file matches it as a pattern"
+            + "".join(brackets[:1])
         )
-        hint = (
-            f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern"
-            if brackets
-            else ""
-        )
-        raise _NoMatchError(
-            f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}"
-        )
-
     return files
 
 
@@ -332,28 +280,13 @@ def _root(pattern: str) -> Path:
     return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts[:-1]))
 
 
-def observe_file(path: Path | RemoteFile) -> FileState:
+def observe_file(path: Path | RemoteFile) -> ObjectProperties:
     """Return the current state of a file; for a file in a store, this takes a request."""
-    if isinstance(path, RemoteFile):
-        return FileState(*path.observe())
-    status = path.stat()
-    inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
-    return FileState(status.st_size, status.st_mtime_ns, inode)
+    return path.observe() if isinstance(path, RemoteFile) else _state_of(path.stat())
 
 
-@cache
-def _keeps_inodes(device: int) -> bool:
-    """Return whether a device keeps inode numbers: file systems in user space make new ones."""
-    if not _MOUNT_TABLE.exists():
-        return True
-    name = f"{os.major(device)}:{os.minor(device)}"
-    mounts = [
-        line.partition(" - ")
-        for line in _MOUNT_TABLE.read_text(encoding="utf-8", errors="replace").splitlines()
-    ]
-    return not any(
-        before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts
-    )
+def _state_of(status: os.stat_result) -> ObjectProperties:
+    return ObjectProperties(status.st_size, str(status.st_mtime_ns))
 
 
 def range_name(source: str, start: int, end: int) -> str:

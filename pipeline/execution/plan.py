@@ -19,7 +19,6 @@ from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError, join_names
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
-    FileState,
     SourceFile,
     list_inputs,
     range_hash,
@@ -31,6 +30,7 @@ from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect_reader, is_fallback_reader, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.seeding import hash64
 
 PLAN_FORMAT: Final = 1
@@ -75,7 +75,7 @@ class PlannedRange:
     end: int
     entry: InputEntry | None = None
     path: Path | RemoteFile | MemberFile | None = None
-    state: FileState | None = None
+    state: ObjectProperties | None = None
     """state of the file when the inputs were listed"""
 
     def as_json(self) -> dict[str, Any]:

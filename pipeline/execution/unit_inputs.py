@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from clozeline.configuration.config import config_digest
 from clozeline.errors import StorageError
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.inputs import FileState, observe_file
+from clozeline.pipeline.execution.inputs import observe_file
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.shards.manifest import GroupingRecord, TokenizerRecord
+from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.pipeline.vocabulary import Corpus
 from clozeline.recorded_file import RecordedFile
 
@@ -51,7 +52,7 @@ class UnitInputs:
         self.reads: dict[str, str] = {}
         self.hashes: dict[str, str] = {}
         """hashes (hex) of the ranges of the run's inputs that the unit read, by name"""
-        self._states: dict[Path, FileState] = {}
+        self._states: dict[Path, ObjectProperties] = {}
 
     def note(self, digest: str, *parts: str) -> None:
         """Note the digest of something that the unit has read."""
@@ -145,13 +146,13 @@ def digest_names(folder: Path) -> str:
     return config_digest([str(file.relative_to(folder)) for file in list_files(folder)])
 
 
-def describe_file(path: Path, state: FileState) -> str:
+def describe_file(path: Path, state: ObjectProperties) -> str:
     """Return size, version and hash of a file of the user."""
     return f"{state.size} {state.version} {_hash_file(path, state)}"
 
 
 @lru_cache(maxsize=1024)
-def _hash_file(path: Path, state: FileState) -> str:
+def _hash_file(path: Path, state: ObjectProperties) -> str:
     return file_hash(path)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.inputs import FileState, SourceFile
+from clozeline.pipeline.execution.inputs import SourceFile
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
@@ -33,7 +34,7 @@ from clozeline.pipeline.tasks.splits import (
 def files(*names, source="default"):
     entry = InputEntry(path="in", source=source)
     return [
-        SourceFile(f"{source}/{name}", Path("in") / name, FileState(1, 0), entry, "in")
+        SourceFile(f"{source}/{name}", Path("in") / name, ObjectProperties(1, "0"), entry, "in")
         for name in names
     ]
 
