@@ -476,6 +476,4 @@ def _find_input(planned: PlannedRange) -> Path | RemoteFile:
             f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the "
             "first run"
         )
-    if isinstance(planned.path, RemoteFile):
-        return planned.path.restrict(planned.start, planned.end)
     return planned.path

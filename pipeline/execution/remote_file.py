@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import has_magic
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -26,7 +26,7 @@ from clozeline.pipeline.shards.store import ObjectProperties, RemoteStore
 _REQUEST_BYTES: Final = 1 << 20
 """Bytes of a request."""
 _SMALL_REQUEST_BYTES: Final = 1 << 16
-"""Bytes of the first request after a seek, and of a request behind the range of a unit."""
+"""Bytes of the first request after a seek: many callers read the start of a file alone."""
 END_BYTES: Final = 1 << 16
 """Bytes at each end of a file that are hashed to detect a change if a store has no versions."""
 
@@ -39,16 +39,12 @@ class RemoteFileSize(NamedTuple):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file in a store, with its size and version when the inputs were listed.
-
-    `part` is the range of a unit; requests stop at its end.
-    """
+    """A file in a store, with its size and version when the inputs were listed."""
 
     url: str
     size: int
     version: str
     store: StoreOptions
-    part: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> str:
@@ -75,10 +71,6 @@ class RemoteFile:
     def is_file(self) -> bool:
         return True
 
-    def restrict(self, start: int, end: int) -> "RemoteFile":
-        """Return the file for a unit that reads this range."""
-        return replace(self, part=(start, end))
-
     def observe(self) -> ObjectProperties:
         """Return the current size and version.
 
@@ -99,7 +91,7 @@ class RemoteFile:
 
 
 class _RawFile(io.RawIOBase):
-    """Reads a file from a position; requests stop at the end of the unit's range."""
+    """Reads a file from a position."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
@@ -123,17 +115,11 @@ class _RawFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        (start, end), at = self._file.part, self._at
-        most = (
-            len(buffer)
-            if self._follows and not start < end <= at
-            else min(len(buffer), _SMALL_REQUEST_BYTES)
-        )
-
-        stop = min(at + most, end if at < end else self._file.size)
-        if at >= stop:
+        most = len(buffer) if self._follows else min(len(buffer), _SMALL_REQUEST_BYTES)
+        stop = min(self._at + most, self._file.size)
+        if self._at >= stop:
             return 0
-        content = self._file.read_range(at, stop)
+        content = self._file.read_range(self._at, stop)
         buffer[: len(content)] = content
         self._at = stop
         self._follows = True
