@@ -16,6 +16,9 @@ OPTIONS: Final = "options"
 are stored in a file."""
 
 
+_PLAIN: Final = frozenset([str, int, bool, float, type(None)])
+
+
 @runtime_checkable
 class Versioned(Protocol):
     """An algorithm with a version, which is raised if it gives another output."""
@@ -49,15 +52,14 @@ class Describer:
     def describe(self, unit: Any) -> Arguments:
         """Return the version and the fields of a unit, without those left out of comparisons."""
         kind = type(unit)
-        if (names := self._names.get(kind)) is None:
-            names = tuple(field.name for field in fields(unit) if field.compare)
-            self._names[kind] = names
+        if kind not in self._names:
+            self._names[kind] = tuple(field.name for field in fields(unit) if field.compare)
         arguments: dict[str, Any] = {"version": kind.VERSION}
         shared: dict[str, Any] = {}
-        for name in names:
+        for name in self._names[kind]:
             value = getattr(unit, name)
-            if value is None or type(value) in (str, int, bool, float):
-                arguments[name] = _plain(value)
+            if type(value) in _PLAIN:
+                arguments[name] = value
             else:
                 shared[name] = value
         if shared:

@@ -8,18 +8,22 @@ from typing import Any, Final
 from clozeline.configuration.config import config_digest
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import observe_file
-from clozeline.pipeline.execution.shuffle import NOTHING, sum_digests
+from clozeline.pipeline.execution.shuffle import hash_name, sum_digests
 from clozeline.pipeline.execution.stages import Stage
 from clozeline.pipeline.execution.unit_inputs import (
     SEPARATOR,
     digest_names,
     digest_shards,
 )
-from clozeline.pipeline.execution.unit_record import KnownRecords, UnitRecord
+from clozeline.pipeline.execution.unit_record import (
+    KnownRecords,
+    NotMadeError,
+    UnitRecord,
+    add_counts,
+)
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.vocabulary import Corpus
-from clozeline.seeding import hash64
 
 INPUT_CHANGED: Final = "input changed"
 """Reason that the changes of the inputs say better."""
@@ -34,6 +38,8 @@ class Contents:
         self._verify = verify
         self.passes = set[str]()
         """passes of the stage that have been requested; nothing is read of any other"""
+        self._records: dict[tuple[str, str], Mapping[str, UnitRecord | None]] = {}
+        self._find_folder = cache(stage.find_folder)
         self._digests: Mapping[str, Callable[[str], str]] = {
             "output": self._digest_output,
             "counts": self._digest_counts,
@@ -72,53 +78,52 @@ class Contents:
 
     def _digest_output(self, address: str) -> str:
         _, stage, work, unit, prefix = address.split(SEPARATOR)
-        if not self._has_pass(stage, work):
-            return ""
-        record = self._find_records(stage, work).get(unit)
+        record = self._find_records(stage, work).get(unit) or self._find_record(stage, work, unit)
         if record is None:
-            self._known.find(self._find_folder(stage), work, unit)  # it may have to run first
             return ""
-        if prefix in record.outputs:
-            return record.digest(prefix)
+        if output := record.outputs.get(prefix):
+            digest: str = output["xxh3_128"]
+            return digest
         return self._known.once(address, lambda: record.digest(prefix))
 
     def _digest_counts(self, address: str) -> str:
         def add_up() -> str:
             _, stage, work, prefix = address.split(SEPARATOR)
-            return config_digest(self._known.sum_counts(self._find_folder(stage), work, prefix))
+            counts: Any = {}
+            for record in self._find_all(stage, work, prefix).values():
+                add_counts(counts, record.counts)
+            return config_digest(counts)
 
         return self._known.once(address, add_up)
 
     def _digest_shards(self, address: str) -> str:
         def digest() -> str:
-            _, stage, work, unit, path, listed = address.split(SEPARATOR)
-            folder = self._find_folder(stage)
-            record = self._known.find(folder, work, unit)
-            if record is None or path not in record.outputs:
+            _, stage, work, unit, name, listed = address.split(SEPARATOR)
+            record = self._find_record(stage, work, unit)
+            if record is None or name not in record.outputs:
                 return ""
-            manifest = self._known.once(folder / path, lambda: Manifest.load(folder / path))
-            return digest_shards(manifest, listed)
+            path = self._find_folder(stage) / name
+            return digest_shards(self._known.once(path, lambda: Manifest.load(path)), listed)
 
         return self._known.once(address, digest)
 
     def _digest_corpus(self, address: str) -> str:
         _, stage, work, unit, name = address.split(SEPARATOR)
         folder = self._find_folder(stage)
-        if self._known.find(folder, work, unit) is None:
+        if self._find_record(stage, work, unit) is None:
             return ""
         counts = self._known.once(folder, lambda: find_token_counts(folder / "manifest.json"))
         return "" if counts is None else Corpus(counts).digest(name)
 
     def _digest_pieces(self, address: str) -> str:
-        kind, stage, writer, name, destination = address.split(SEPARATOR)
-        if not self._has_pass(stage, writer):
-            return NOTHING
-        folder = self._find_folder(stage)
-        totals = self._known.once(
-            (kind, folder, name),
-            lambda: sum_digests(folder, self._known, writer, name, numbered=kind == "numbered"),
-        )
-        return f"{totals.get(hash64(destination), 0):016x}"
+        shuffle, _, destination = address.rpartition(SEPARATOR)
+
+        def add_up() -> Mapping[int, int]:
+            kind, stage, writer, name = shuffle.split(SEPARATOR)
+            sources = self._find_all(stage, writer, "")
+            return sum_digests(sources, name, numbered=kind == "numbered")
+
+        return f"{self._known.once(shuffle, add_up).get(hash_name(destination), 0):016x}"
 
     def _digest_input(self, address: str) -> str:
         return self._identities.get(address.partition(SEPARATOR)[2], "")
@@ -128,22 +133,35 @@ class Contents:
         """Identities of the content of the inputs, by source."""
         return {each["source"]: each["identity"] for each in self._stage.plan.inputs}
 
-    def _has_pass(self, stage: str, work: str) -> bool:
-        """Return whether a stage has a pass; records of an earlier recipe may remain."""
-        return stage != self._stage.name or work in self.passes
+    def _find_all(self, stage: str, work: str, prefix: str) -> Mapping[str, UnitRecord]:
+        return {
+            unit: record
+            for unit in self._find_records(stage, work)
+            if unit.startswith(prefix) and (record := self._find_record(stage, work, unit))
+        }
 
-    @cached_property
-    def _find_records(self) -> Callable[[str, str], Mapping[str, UnitRecord | None]]:
-        @cache
-        def find(stage: str, work: str) -> Mapping[str, UnitRecord | None]:
+    def _find_record(self, stage: str, work: str, unit: str) -> UnitRecord | None:
+        """Return the record of a finished unit; None if there is no such unit.
+
+        Raises:
+            NotMadeError: the unit must run first.
+        """
+        records = self._find_records(stage, work)
+        record = records.get(unit)
+        if record is None and unit in records:
+            raise NotMadeError(self._find_folder(stage))
+        return record
+
+    def _find_records(self, stage: str, work: str) -> Mapping[str, UnitRecord | None]:
+        """Return the records of a pass; none if the recipe has it no longer."""
+        if (found := self._records.get((stage, work))) is None:
+            if stage == self._stage.name and work not in self.passes:
+                return {}
             folder = self._find_folder(stage)
-            return {} if folder in self._known.unknown else self._known.of_pass(folder, work)
-
-        return find
-
-    @cached_property
-    def _find_folder(self) -> Callable[[str], Path]:
-        return cache(self._stage.find_folder)
+            if folder in self._known.unknown:
+                raise NotMadeError(folder)
+            found = self._records[stage, work] = self._known.of_pass(folder, work)
+        return found
 
 
 def _describe(kind: str, rest: str) -> str:

@@ -79,15 +79,13 @@ def run_recipe(
         if reading.tasks and only in (None, PLAN_STAGE):
             run = StageRun(reading, known, verify=verify, force=force == reading.name)
             summaries.append(run.execute(progress))
-        if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
-            plan = store_plan(recipe, verify=verify)
-        else:
-            plan = load_plan(recipe, verify=verify)
-
-        input_bytes = plan.bytes
         last: StageRun[Any] | None = None  # the stage before, which gives documents
         losses = list[str]()
         with without_collections():
+            if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
+                plan = store_plan(recipe, verify=verify)
+            else:
+                plan = load_plan(recipe, verify=verify)
             previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
         shown = [each for each in previews if only in (None, each.stage)]
         if any(each.changed for each in shown):
@@ -102,6 +100,7 @@ def run_recipe(
                 run.states = list(preview.states)
             missing = "" if only in (None, name) else preview.find_missing()
             if only in (None, name) or (missing and stage.build_on_demand):
+                input_bytes = plan.bytes if last is None or is_kept else last.bytes()
                 with _explain_losses(losses):
                     summaries.append(run.execute(progress, input_bytes))
                 if last is not None:
@@ -117,7 +116,6 @@ def run_recipe(
                 )
 
             if "documents_out" in run.counts:
-                input_bytes = run.bytes()
                 last = run
 
 

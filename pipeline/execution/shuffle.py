@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
 
@@ -22,10 +22,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from clozeline.configuration.config import config_digest
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, KnownRecords, Output
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, UnitRecord
 from clozeline.seeding import hash64, mix, mix_one
 
 # Most files in one bundle; a process opens at most as many files at a time.
@@ -41,10 +42,13 @@ _DIGESTS: Final = "digests"
 NOTHING: Final = f"{0:016x}"
 """Digest of no pieces."""
 _MODULUS: Final = 1 << 64
-_MOST_ROWS: Final = 1 << 22
-"""Rows of digests that are added up at once."""
+_MOST_BYTES: Final = 1 << 26
+"""Bytes of digests that are added up at once."""
 
 Bytes: TypeAlias = bytes | memoryview
+
+hash_name = lru_cache(maxsize=1 << 20)(hash64)
+"""Hash of the name of a unit: a start asks for each of them many times."""
 
 
 def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
@@ -211,7 +215,7 @@ class Shuffle:
     def passes(self, stage: str) -> list[Pass[Any]]:
         """Return the pass that bundles the files in a stage's folder, if there are bundles."""
         units = {
-            f"{number:06d}": Bundle(stage, self, number, self.members(number))
+            f"{number:06d}": Bundle(stage, self, number, config_digest(self.members(number)))
             for number in range(self.bundles)
         }
         return [Pass(f"{self.name}-bundles", units)] if units else []
@@ -227,7 +231,7 @@ class Shuffle:
 
     @cached_property
     def _keys(self) -> NDArray[np.uint64]:
-        return np.array([hash64(name) for name in self.destinations], np.uint64)
+        return np.array([hash_name(name) for name in self.destinations], np.uint64)
 
     @contextmanager
     def write(self, output: Output, source: str) -> Iterator[PieceWriter]:
@@ -289,43 +293,43 @@ class Pieces:
                 yield index, piece
             if any(pieces):
                 digest = content.intdigest()
-                source = hash64(shuffle.sources[index])
+                source = hash_name(shuffle.sources[index])
                 total += mix_one(digest ^ source) if numbered else digest
         inputs.note(f"{total % _MODULUS:016x}", *address, destination)
 
 
 def sum_digests(
-    folder: Path, known: KnownRecords, writer: str, name: str, *, numbered: bool
+    sources: Mapping[str, UnitRecord], name: str, *, numbered: bool
 ) -> Mapping[int, int]:
     """Return the digest of the pieces for each destination, by the hash of its name.
 
     It is the sum over the sources, so it depends neither on their order nor on those without a
     piece.
-
-    Raises:
-        NotMadeError: a source must run first.
     """
-    parts = [np.empty(0, _DIGEST_ROW)]
-    rows = 0
-    for source in known.of_pass(folder, writer):
-        if (record := known.find(folder, writer, source)) is None:
-            continue
+    total = np.empty(0, _DIGEST_ROW)
+    sent: dict[str, bytes] = {}
+    waiting = 0
+    for source, record in sources.items():
         stored = record.outputs[f"{TEMPORARY}/{name}/{source}.pieces"][_DIGESTS]
-        digests = np.frombuffer(bytearray(b64decode(stored)), _DIGEST_ROW)
-        if numbered:
-            digests["content"] = mix(digests["content"] ^ np.uint64(hash64(source)))
-        parts.append(digests)
-        rows += len(digests)
-        if rows > _MOST_ROWS:
-            parts = [_add_up(parts)]
-            rows = 0
-    total = _add_up(parts)
+        sent[source] = b64decode(stored)
+        waiting += len(stored)
+        if waiting > _MOST_BYTES:
+            total = _add_up(total, sent, numbered)
+            sent = {}
+            waiting = 0
+    total = _add_up(total, sent, numbered)
     return dict(zip(total["destination"].tolist(), total["content"].tolist(), strict=True))
 
 
-def _add_up(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def _add_up(before: NDArray[Any], sent: Mapping[str, bytes], numbered: bool) -> NDArray[Any]:
     """Return the sum of the digests for each destination, modulo 2**64."""
-    rows = np.concatenate(parts)
+    rows = np.frombuffer(bytearray().join(sent.values()), _DIGEST_ROW)
+    if numbered:
+        names = np.array([hash_name(source) for source in sent], np.uint64)
+        counts = [len(digests) // _DIGEST_ROW.itemsize for digests in sent.values()]
+        content: NDArray[np.uint64] = rows["content"]
+        rows["content"] = mix(content ^ np.repeat(names, counts))
+    rows = np.concatenate([before, rows])
     destinations, inverse = np.unique(rows["destination"], return_inverse=True)
     total = np.zeros(len(destinations), _DIGEST_ROW)
     total["destination"] = destinations
@@ -351,18 +355,20 @@ class Bundle(Unit[Counts]):
     stage: str
     shuffle: Shuffle
     number: int
-    members: tuple[str, ...]
+    names: str
+    """digest of the names of the sources"""
 
     def run(self, inputs: UnitInputs, output: Output) -> Counts:
         shuffle = self.shuffle
+        members = shuffle.members(self.number)
         count = len(shuffle.destinations)
-        total = count * len(self.members)
+        total = count * len(members)
         with (
             _write(output, shuffle.bundle(self.number), total) as writer,
             ExitStack() as stack,
         ):
             files = list[PieceFile]()
-            for member in self.members:
+            for member in members:
                 name = shuffle.file(member)
                 inputs.find_files(self.stage, shuffle.writer, member, name)
                 files.append(stack.enter_context(PieceFile(output.folder, name, count)))

@@ -248,8 +248,9 @@ class StageRun(Generic[StageCounts]):
         folder = self.stage.folder
         previous = earlier_report(folder / "report.json")
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
-        sweep(folder)
         skipped = True
+        if not self.states:
+            sweep(folder)
 
         for work in () if self.states else stage.passes():
             state = self.examine(work)

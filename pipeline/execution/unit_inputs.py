@@ -38,11 +38,6 @@ from clozeline.recorded_file import RecordedFile
 SEPARATOR = "|"
 
 
-def address_of(*parts: str) -> str:
-    """Return the address of something that a unit reads."""
-    return SEPARATOR.join(parts)
-
-
 class UnitInputs:
     """Opens what one unit reads, and notes the content of each thing by its address."""
 
@@ -56,7 +51,7 @@ class UnitInputs:
 
     def note(self, digest: str, *parts: str) -> None:
         """Note the digest of something that the unit has read."""
-        self.reads[address_of(*parts)] = digest
+        self.reads[SEPARATOR.join(parts)] = digest
 
     def find_files(
         self, stage: str, work: str, unit: str, prefix: str = ""

@@ -52,7 +52,7 @@ stay."""
 _ENDING: Final = ".json"
 _ALWAYS: Final = ("arguments", "reads", "counts", "outputs")
 """Fields of a record that are stored even if they are empty."""
-_USUAL_BYTES: Final = 1 << 16
+_REQUEST_BYTES: Final = 1 << 16
 """Bytes that one request reads of a record; few are longer."""
 RUNNING: Final = "running"
 """Folder with a marker for each unit that runs, in a stage's folder."""
@@ -140,10 +140,13 @@ class UnitRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a path may be a text)
-                raw = file.read(_USUAL_BYTES)
-                if len(raw) == _USUAL_BYTES:
-                    raw += file.readall()
+            file = os.open(path, os.O_RDONLY)
+            try:
+                raw = os.read(file, _REQUEST_BYTES)
+                while len(raw) % _REQUEST_BYTES == 0 and (more := os.read(file, _REQUEST_BYTES)):
+                    raw += more
+            finally:
+                os.close(file)
             record = UnitRecord(**read_canonical(raw, path))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
@@ -237,15 +240,15 @@ def _read_pass(folder: Path) -> dict[str, UnitRecord | None]:
         return {}
     with os.scandir(folder) as entries:
         paths = {each.name: each.path for each in entries if each.name.endswith(_ENDING)}
-    with without_collections():
-        return {name.removesuffix(_ENDING): UnitRecord.read(path) for name, path in paths.items()}
+    return {name.removesuffix(_ENDING): UnitRecord.read(path) for name, path in paths.items()}
 
 
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Do not look for circles of objects, which records and keys do not have.
 
-    With many units, each search passes over all of them: a start takes a fifth longer.
+    With many units, each search passes over all of them: a start takes a fifth longer. What the
+    block has made is not looked at later, either.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -253,6 +256,7 @@ def without_collections() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
             gc.enable()
 
 
@@ -318,35 +322,21 @@ class KnownRecords:
         """Forget the values of `once`, because records have changed."""
         self._once.clear()
 
-    def sum_counts(self, folder: Path, pass_name: str, prefix: str = "") -> Any:
-        """Return the summed counts of the units of a pass whose names begin with `prefix`."""
-        counts: Any = {}
-        for unit in self.of_pass(folder, pass_name):
-            if unit.startswith(prefix) and (record := self.find(folder, pass_name, unit)):
-                add_counts(counts, record.counts)
-        return counts
-
 
 def read_records(folder: Path, pass_name: str = "*", prefix: str = "") -> Iterator[UnitRecord]:
-    """Yield the records of a pass, or of all passes of a stage, succeeded or failed.
+    """Yield the records of the finished units of a pass, or of all passes of a stage.
 
-    The names of their units begin with `prefix`. Damaged records are skipped.
+    The names of the units begin with `prefix`. Damaged records are skipped.
     """
     paths = sorted((folder / RECORDS).glob(f"{pass_name}/{glob.escape(prefix)}*.json"))
-    return filter(None, map(UnitRecord.read, paths))
-
-
-def records(folder: Path, pass_name: str) -> list[UnitRecord]:
-    """Return the records of the finished units of a pass, by the names of the units."""
-    return [record for record in read_records(folder, pass_name) if record.status == "ok"]
+    return (record for path in paths if (record := UnitRecord.read(path)) and record.status == "ok")
 
 
 def total_counts(folder: Path, pass_name: str, prefix: str = "") -> Any:
     """Return the summed counts of the finished units whose names begin with `prefix`."""
     counts: Any = {}
     for record in read_records(folder, pass_name, prefix):
-        if record.status == "ok":
-            add_counts(counts, record.counts)
+        add_counts(counts, record.counts)
     return counts
 
 

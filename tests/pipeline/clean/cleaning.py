@@ -9,7 +9,7 @@ from clozeline.errors import PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.execution.stages import StageSummary
-from clozeline.pipeline.execution.unit_record import UnitRecord, records
+from clozeline.pipeline.execution.unit_record import UnitRecord, read_records
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects
 from clozeline.pipeline.recipe import Recipe
@@ -59,5 +59,10 @@ def run_clean(source, output, clean=None, *, verify=False, **keys):
     ]
     rejects = [reject for path in sorted(folder.glob("rejects/*")) for reject in read_rejects(path)]
     return Cleaned(
-        summaries[0].counts, documents, rejects, records(folder, "main"), folder, summaries[0]
+        summaries[0].counts,
+        documents,
+        rejects,
+        [*read_records(folder, "main")],
+        folder,
+        summaries[0],
     )

@@ -59,7 +59,7 @@ def test_each_destination_gets_its_pieces_in_order(
     for work in shuffle.passes("toy"):
         assert len(work.units) == bundles
         run_pass(stage_in(tmp_path), work, reversed)
-    sums = shuffles.sum_digests(tmp_path, KnownRecords(), "x", "x", numbered=numbered)
+    sums = shuffles.sum_digests(KnownRecords().of_pass(tmp_path, "x"), "x", numbered=numbered)
 
     for to, pieces in wanted.items():
         found, noted = read(tmp_path, shuffle, to, numbered=numbered)

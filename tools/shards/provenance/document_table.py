@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
-from clozeline.pipeline.execution.unit_record import records
+from clozeline.pipeline.execution.unit_record import read_records
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import document_table
@@ -236,7 +236,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
             raise
         return None
 
-    for record in records(location.parent, "main"):
+    for record in read_records(location.parent, "main"):
         if missing := record.find_missing_output(location.parent, verify=True):
             raise IntegrityError(f"{missing}; {rebuild_hint(location / record.pass_name)}")
 
