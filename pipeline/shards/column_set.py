@@ -250,12 +250,11 @@ def document_table(path: Path) -> RecordedFile:
     return find_file(path.parent, f"merge/{int(path.name.split('-')[1]):06d}", path.name)
 
 
-def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:
-    """Write an Arrow file with zstd buffers and return its rows; bytes depend only on the rows."""
+def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
+    """Write an Arrow file with zstd buffers; bytes depend only on the rows."""
     stored = table.cast(schema)
     options = pa.ipc.IpcWriteOptions(
         compression=pa.Codec("zstd", compression_level=3), use_threads=False
     )
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         writer.write_table(stored, max_chunksize=_TABLE_ROWS)
-    return int(stored.num_rows)

@@ -66,10 +66,7 @@ def block_rows_of(
 
 @dataclass(frozen=True)
 class Splits:
-    """Numbers of training and held-out shards.
-
-    Units below `shards` are training shards, the others are held-out shards.
-    """
+    """Numbers of training and held-out shards."""
 
     shards: int
     fraction: float
@@ -78,12 +75,6 @@ class Splits:
     def heldout(self) -> int:
         """Number of held-out shards, 0 where nothing is held out."""
         return max(1, round(self.shards * self.fraction)) if self.fraction > 0 else 0
-
-    def of_unit(self, unit: int) -> tuple[str, int, int]:
-        """Return split, shard and number of shards of a unit."""
-        if unit < self.shards:
-            return "train", unit, self.shards
-        return "heldout", unit - self.shards, self.heldout
 
     def items(self) -> list[tuple[str, int]]:
         """Return the existing splits with their numbers of shards."""

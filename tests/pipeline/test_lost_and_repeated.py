@@ -44,13 +44,9 @@ PLACES = {
     "a document between two steps": Place("clean", "clean.unit:CleanUnit._clean_range"),
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
     "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),
-    "a rejection that is written": Place("clean", "clean.unit:write_rejects", 1),
     "a document of dedup": Place("dedup", "execution.rewritten_documents:read_documents"),
     "a document that dedup writes": Place(
         "dedup", "execution.rewritten_documents:write_documents", 1
-    ),
-    "a rejection that dedup writes": Place(
-        "dedup", "execution.rewritten_documents:write_rejects", 1
     ),
     "documents of the tokenizer's sample": Place(
         "train_tokenizer", "tokenize.train.stage:choose_sample", 0
