@@ -33,9 +33,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, is_of_extension, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.ingest.reader_options import check_options
-from clozeline.pipeline.registries import EXECUTORS, ExecutorComponent
+from clozeline.pipeline.ingest.reader_options import check_options, select_options
+from clozeline.pipeline.ingest.readers._read_task import ReadTask
+from clozeline.pipeline.registries import EXECUTORS, READERS, ExecutorComponent
 from clozeline.pipeline.text.language_codes import require_code
+from clozeline.registry import options_of
 
 _CORPUS: Final = "default"
 """name of the corpus if a stage runs without a recipe"""
@@ -58,11 +60,10 @@ class InputEntry:
     """Files of one source, and how to read them."""
 
     SHORTHAND_KEY: ClassVar = "path"
+    OPTIONS_OF: ClassVar = ("reader", READERS)
 
     path: Annotated[str | list[str], HOME_EXPANDED, Common()] = field(default_factory=list)
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of these"""
-    block: Annotated[str, IsName()] | None = None
-    """class of a reader of datatrove, instead of `path`: with `reader: datatrove`"""
     reader: Annotated[Annotated[str, IsName()] | None, Common()] = None
     """name of a reader; default: chosen by the first bytes of a file, then by its extension"""
     source: Annotated[str, Common()] = "default"
@@ -79,19 +80,25 @@ class InputEntry:
     """options of the reader; in a recipe they are next to the keys above"""
 
     def __post_init__(self) -> None:
-        if bool(self.path) == (self.block is not None):
-            raise ValueError("expected one of the keys `path` and `block`")
-        if (self.reader == "datatrove") != (self.block is not None):
-            raise ValueError(
-                "`reader: datatrove` and `block: module:Class` belong together: the block is the "
-                "reader's class, such as datatrove.pipeline.readers:HuggingFaceDatasetReader"
-            )
         try:
+            reads_files = self.reader is None or READERS.load_class(self.reader).reads_files
+            if bool(self.path) != reads_files:
+                expected = (
+                    "the key `path`" if reads_files else f"no `path`: {self.reader} reads no files"
+                )
+                raise ConfigurationError(f"expected {expected}")
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
         require_code("language", self.language)
         require_code("target_language", self.target_language)
+
+    def read_tasks(self) -> Sequence[ReadTask]:
+        """Return the tasks of a reader that fetches its documents; empty for other readers."""
+        if self.reader is None or (reader := READERS.load_class(self.reader)).reads_files:
+            return ()
+        keys = select_options(self.reader, self.options)
+        return reader.list_tasks(validate(options_of(reader), keys, f"reader {self.reader}"))
 
     @property
     def keeps_documents(self) -> bool:
@@ -104,7 +111,7 @@ class InputEntry:
         return {
             key: value
             for key, value in values.items()
-            if value is not None or key not in ("block", "role", "store")
+            if value is not None or key not in ("role", "store")
         }
 
 

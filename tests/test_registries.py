@@ -78,6 +78,7 @@ def unused(keys, words):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_key_is_in_a_configuration_or_a_page(part):
-    words = [*words_of_configurations(ROOT / "configs"), *words_of_pages(ROOT / "docs")]
+    pages = (word for name in ("docs", "extensions") for word in words_of_pages(ROOT / name))
+    words = [*words_of_configurations(ROOT / "configs"), *pages]
     found = unused(keys_of_part(part), words)
     assert found == set(), "use it in a configuration, explain it in a page, or make it a constant"

@@ -9,7 +9,9 @@ itself (`variants: {tiny: {...}}`, `variant=tiny`).
 
 A class that may be written as a word names the key that it means: `SHORTHAND_KEY: ClassVar =
 "path"`. A class whose mapping is written inline, next to its other keys, lists its key:
-`INLINE_KEYS: ClassVar = {"objective": "name"}`.
+`INLINE_KEYS: ClassVar = {"objective": "name"}`. If the options of an algorithm are next to its own
+keys, it names the key with the algorithm, and the registry: `OPTIONS_OF: ClassVar = ("reader",
+READERS)`.
 """
 
 import dataclasses

@@ -123,3 +123,6 @@ def _iter_names_of_keys(kind: type, value: object) -> Iterator[str]:
         for key, (annotation, _) in fields_of(kind).items():
             if key in value or key in inline:
                 yield from _iter_names(annotation, value.get(key, value))
+        if hasattr(kind, "OPTIONS_OF"):
+            key, registry = kind.OPTIONS_OF
+            yield from _iter_names_of_component(registry, {**value, "name": value.get(key)})

@@ -22,7 +22,6 @@ from clozeline.pipeline.execution.arguments import describe_algorithms
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage
-from clozeline.pipeline.ingest.datatrove_blocks import names_block
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
@@ -81,9 +80,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                             f"'{code}'; {suggest_codes(code, known)}"
                         )
 
-            # an unusable model, list or block is an error before the work starts
+            # an unusable model, list or option is an error before the work starts
             for step in (*(source.filters or ()), source.extractor):
-                if step is not None and (list_data_files(step.options) or names_block(step)):
+                if step is not None:
                     step.build()
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:

@@ -18,7 +18,6 @@ import xxhash
 
 from clozeline.errors import ClozelineError, ConfigurationError, StorageError, join_names
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.block_tasks import list_block_tasks
 from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
 from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
@@ -113,7 +112,7 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         files[source] = SourceFile(source, path, state, entry, folder)
 
     for entry in entries:
-        for task in list_block_tasks(entry):
+        for task in entry.read_tasks():
             add(task.name, task.find(output), entry, None)
         for pattern in map(_as_local_path, _patterns(entry)):
             if (

@@ -17,11 +17,11 @@ from clozeline.errors import (
     PartialFailureError,
     plural,
 )
-from clozeline.pipeline.execution.block_reading import ReadStage
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
 from clozeline.pipeline.execution.progress import Progress, table
+from clozeline.pipeline.execution.read_ahead import ReadStage
 from clozeline.pipeline.execution.stage_run import NEW, PassState, StageRun, explain_rerun
 from clozeline.pipeline.execution.stages import (
     Stage,

@@ -74,7 +74,7 @@ def test_options_leave_with_their_algorithm():
 
 
 def test_every_stage_has_its_key():
-    assert {"clean", "corrupt"} < set(all_stages()) < set(to_data(recipe()))
+    assert {"clean", "corrupt"} < set(all_stages()) < set(Recipe.__dataclass_fields__)
 
     with pytest.raises(
         ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"

@@ -36,6 +36,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
 )
 from clozeline.pipeline.ingest.formats.file_types import find_tool, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
+from clozeline.pipeline.ingest.readers._read_task import ReadTask
 from clozeline.pipeline.registries import READERS
 
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -104,12 +105,20 @@ class Reader(ABC):
     """lower-case file name suffixes before a compression suffix; each belongs to one reader"""
     holds_sequences: ClassVar[bool] = False
     """true if the texts are DNA or proteins, never prose"""
+    reads_files: ClassVar[bool] = True
+    """false if it fetches documents itself, in the tasks of `list_tasks`, so that its input has no
+    `path`"""
 
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any, limits: InputLimits) -> None:
         self._options = options
         self._limits = limits
+
+    @staticmethod
+    def list_tasks(options: Any) -> Sequence[ReadTask]:
+        """Return the tasks that fetch its documents, before the plan."""
+        return ()
 
     @staticmethod
     def is_splittable(head: bytes) -> bool:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.extensions.datatrove.commands.export_documents import main as export_documents
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
-from clozeline.tools.shards.export_documents import main as export_documents
 from tests.pipeline.captures import http, members, page, record
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 from tests.pipeline.miniature import text, write_recipe

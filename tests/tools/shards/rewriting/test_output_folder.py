@@ -10,11 +10,11 @@ import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.extensions.datatrove.commands.export_documents import main as export_documents
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.export_documents import main as export_documents
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack

@@ -5,8 +5,8 @@ from typing import Any
 from resiliparse.parse.html import HTMLTree
 
 from clozeline.configuration.config import config_class
+from clozeline.extensions.datatrove.blocks import BlockOptions, build_block
 from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
-from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block
 
 
 class DatatroveExtractor(Extractor):

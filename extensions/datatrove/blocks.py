@@ -93,7 +93,7 @@ def _build_shared(
         raise ConfigurationError(
             f"{block}: expected a subclass of {base} without a `run` of its own. A block that "
             "needs all documents of a task cannot judge one: run it in a pipeline of datatrove, "
-            "and let ClozelineReader and ClozelineShards connect the two (docs/datatrove.md)"
+            "and let ClozelineReader and ClozelineShards connect the two"
         )
     step = create_block(block, json.loads(arguments))
     _require_stateless(block, step, answer)
@@ -140,7 +140,7 @@ def _require_stateless(block: str, step: Any, answer: Callable[[Any, str], objec
         raise ConfigurationError(
             f"{block}: {why}, so which documents are kept would depend on their order and on the "
             "number of tasks. Set its options so that it judges each document alone (such as "
-            "`deduplicate: false`), or run it in a pipeline of datatrove (docs/datatrove.md)"
+            "`deduplicate: false`), or run it in a pipeline of datatrove"
         )
 
 

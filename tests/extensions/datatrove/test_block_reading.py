@@ -12,7 +12,7 @@ from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
-MODULE = "tests.pipeline.execution.changing_reader"
+MODULE = "tests.extensions.datatrove.changing_reader"
 
 
 @pytest.fixture
@@ -102,8 +102,9 @@ def test_html_is_extracted(tmp_path, entry):
     [
         ({"options": {"folder": "nowhere"}}, "No such file"),
         ({"block": f"{MODULE}:Missing"}, "has no 'Missing'"),
-        ({"block": None}, "expected one of the keys `path` and `block`"),
-        ({"reader": "jsonl"}, "belong together"),
+        ({"block": None}, "block"),
+        ({"reader": "jsonl"}, "expected the key `path`"),
+        ({"path": "here"}, "expected no `path`"),
         ({"tasks": 0}, "tasks"),
     ],
 )

@@ -5,8 +5,8 @@ from typing import Any
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.datatrove.blocks import BlockOptions, build_block, to_datatrove
 from clozeline.pipeline.clean.filters import Document, Filter, TextStatistics, Verdict
-from clozeline.pipeline.ingest.datatrove_blocks import BlockOptions, build_block, to_datatrove
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
 from clozeline.pipeline.text.normal_form import normalize
 

@@ -1,6 +1,6 @@
 """Connect pipelines of datatrove with Clozeline: steps that read and write our documents.
 
-    from clozeline.pipeline.datatrove import ClozelineReader, ClozelineShards
+    from clozeline.extensions.datatrove.steps import ClozelineReader, ClozelineShards
 
     LocalPipelineExecutor(
         [JsonlReader("crawl/"), GopherQualityFilter(), ClozelineShards("handed-over")], tasks=8
@@ -18,9 +18,9 @@ from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.typeshelper import StatHints
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.datatrove.blocks import to_datatrove
 from clozeline.files import publish
 from clozeline.pipeline.execution.stages import last_documents
-from clozeline.pipeline.ingest.datatrove_blocks import to_datatrove
 from clozeline.pipeline.ingest.documents.document import RECORD_ID, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines

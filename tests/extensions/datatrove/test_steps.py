@@ -14,20 +14,20 @@ from datatrove.data import Document, Media
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.datatrove import ClozelineReader, ClozelineShards
+from clozeline.extensions.datatrove.steps import ClozelineReader, ClozelineShards
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.clean.cleaning import LENIENT, run_clean
 
-PAGE = Path(__file__).parents[2] / "docs/datatrove.md"
+PAGE = Path(__file__).parents[3] / "extensions/datatrove/README.md"
 PROGRAM = re.search(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
 """The program of the page, which reads `crawl/` with two tasks and writes `handed-over`."""
 _BACK = """
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.filters import RegexFilter
-from clozeline.pipeline.datatrove import ClozelineReader, ClozelineShards
+from clozeline.extensions.datatrove.steps import ClozelineReader, ClozelineShards
 
 if __name__ == "__main__":
     steps = [ClozelineReader("ours"), RegexFilter("bank"), ClozelineShards("back")]

@@ -1,11 +1,14 @@
 """Read what a reader of datatrove yields, which was stored before as lines of JSON."""
 
+from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.named_algorithms import IsName
+from clozeline.extensions.datatrove.block_tasks import BlockTask
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import Item
 from clozeline.pipeline.ingest.readers._rows import LineFileReader
@@ -13,20 +16,24 @@ from clozeline.pipeline.ingest.readers.jsonl import JsonlReader
 
 
 class DatatroveReader(LineFileReader):
-    """Reads the documents of a reader of datatrove, whose class is the key `block` of the input.
+    """Reads the documents of a reader of datatrove, whose class is the option `block`.
 
     Metadata goes to `extra`, except `url`, `date` and `language`. The documents of each task are
     stored once, in `OUT/read/`, and this file is read again in every later run.
     """
 
     VERSION = 1
+    reads_files: ClassVar[bool] = False
     self_delimiting = True
     reasons = JsonlReader.reasons
 
     @config_class
     class Options(JsonlReader.Options):
-        """Arguments of the block, and how its texts are read."""
+        """The block, its arguments, and how its texts are read."""
 
+        block: Annotated[str, IsName()]
+        """class of a reader of datatrove, such as
+        datatrove.pipeline.readers:HuggingFaceDatasetReader"""
         options: dict[str, Any] = field(default_factory=dict)
         """arguments of the constructor of `block`, by name"""
         tasks: Annotated[int, Field(ge=1)] = 1
@@ -41,6 +48,11 @@ class DatatroveReader(LineFileReader):
     def __init__(self, options: Options, limits: InputLimits) -> None:
         super().__init__(options, limits)
         self._lines = JsonlReader(options, limits)
+
+    @staticmethod
+    def list_tasks(options: Options) -> Sequence[BlockTask]:
+        world = options.tasks
+        return [BlockTask(options.block, options.options, rank, world) for rank in range(world)]
 
     @staticmethod
     def is_splittable(head: bytes) -> bool:

@@ -1,0 +1,5 @@
+"""Blocks of datatrove in a recipe, and our documents in its pipelines."""
+
+from typing import Final
+
+EXTRA: Final = "datatrove"
