@@ -1,1 +1,1 @@
-"""Scripts for people: look into shards, check them, run experiments."""
+"""Scripts for people: start a project, look into shards, use and change models."""
