@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,14 +45,21 @@ class Corpus:
     """How often each id of a vocabulary occurs in the training documents of a corpus."""
 
     counts: NDArray[np.uint64]
+    note: Callable[[str, str], None] | None = None
+    """called with the digest and the name of what is read"""
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the `counts` [size], or which ids are `occurring` [size]; others may note it."""
-        return self.counts > 0 if name == "occurring" else self.counts
+        """Return the `counts` [size], or which ids are `occurring` [size]."""
+        if self.note is not None:
+            self.note(self.digest(name), name)
+        return self._select(name)
 
     def digest(self, name: str) -> str:
         """Return a digest of what `read` returns."""
-        return f"{hash64(Corpus.read(self, name).tobytes()):016x}"
+        return f"{hash64(self._select(name).tobytes()):016x}"
+
+    def _select(self, name: str) -> NDArray[Any]:
+        return self.counts > 0 if name == "occurring" else self.counts
 
 
 @dataclass(frozen=True, eq=False)

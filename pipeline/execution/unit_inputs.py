@@ -20,8 +20,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from clozeline.configuration.config import config_digest
 from clozeline.errors import StorageError
 from clozeline.files import file_hash
@@ -104,7 +102,7 @@ class UnitInputs:
         counts = find_token_counts(self.find_folder(stage) / "manifest.json")
         if counts is None:
             return None
-        return NotedCorpus(
+        return Corpus(
             counts, lambda digest, name: self.note(digest, "corpus", stage, work, unit, name)
         )
 
@@ -169,17 +167,6 @@ def digest_shards(manifest: Manifest, listed: str) -> str:
     if max(numbers, default=-1) >= len(manifest.shards):
         return ""
     return config_digest([*rows, [manifest.shards[number].model_dump() for number in numbers]])
-
-
-@dataclass(frozen=True, eq=False)
-class NotedCorpus(Corpus):
-    """A corpus that notes the digest and the name of each property that is read."""
-
-    note: Callable[[str, str], None]
-
-    def read(self, name: str) -> NDArray[Any]:
-        self.note(self.digest(name), name)
-        return super().read(name)
 
 
 @dataclass(frozen=True)

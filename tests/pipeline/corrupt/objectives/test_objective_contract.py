@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
-from clozeline.pipeline.execution.unit_inputs import NotedCorpus
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Corpus
@@ -101,7 +100,7 @@ def test_examples_differ_only_with_what_was_read_of_the_corpus(name):
         noted = [set(), set(), set()]
         made = []
         for counts, seen in zip((rare + 1, sparse, rare[::-1] + 1), noted, strict=True):
-            corpus = NotedCorpus(counts, lambda *read, seen=seen: seen.add(read))
+            corpus = Corpus(counts, lambda *read, seen=seen: seen.add(read))
             objective = wide(name, replace(first, corpus=corpus), **options)
             made.append(objective.corrupt(rows, variants, 1)[0])
         for one, other in combinations(range(3), 2):
