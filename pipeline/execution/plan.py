@@ -78,10 +78,6 @@ class PlannedRange:
     state: ObjectProperties | None = None
     """state of the file when the inputs were listed"""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the stored fields."""
-        return {name: getattr(self, name) for name in _STORED_FIELDS}
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -131,7 +127,7 @@ class Plan:
 
         Its key `units` lists ranges; the ranges of one unit share an index.
         """
-        units = [planned.as_json() for planned in self.ranges]
+        units = [{name: getattr(each, name) for name in _STORED_FIELDS} for each in self.ranges]
         return {
             "format": PLAN_FORMAT,
             "shards": self.shards,
@@ -230,24 +226,17 @@ def _has_unknown_type(file: SourceFile, planned: Mapping[str, Any]) -> bool:
 def _check_types(unknown: Sequence[SourceFile]) -> None:
     if not unknown:
         return
-    first = unknown[0]
-    names = join_names([file.path for file in unknown])
     tools = {
         suffix_of(file.path.name): suggest_tool(file.path) for file in unknown[:_MOST_SUGGESTIONS]
     }
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
-
-    if (folder := first.folder) is None:
-        raise ConfigurationError(
-            f"input: no reader is known for files of this type ({len(unknown):,}): {names}{hints}; "
-            f"to read a file as text: input='{{path: {first.path}, reader: text}}' makes one "
-            "document of the file, `reader: lines` makes one of each line"
-        )
-
+    where = unknown[0].folder or unknown[0].path
     raise ConfigurationError(
-        f"input {folder!r} holds files of unknown type ({len(unknown):,}): {names}{hints}; move "
-        f"them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose "
-        f"a reader for the entire folder (input='{{path: {folder}, reader: text}}')"
+        f"input '{where}': no reader is known for files of this type ({len(unknown):,}): "
+        f"{join_names([file.path for file in unknown])}{hints}; move them away, name the files to "
+        "read by a pattern (input='FOLDER/**/*.jsonl'), or read them as text: "
+        f"input='{{path: {where}, reader: text}}' makes one document of a file, `reader: lines` "
+        "makes one of each line"
     )
 
 

@@ -22,7 +22,7 @@ from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
 from clozeline.pipeline.execution.progress import Progress, table
 from clozeline.pipeline.execution.read_ahead import ReadStage
-from clozeline.pipeline.execution.stage_run import NEW, PassState, StageRun, explain_rerun
+from clozeline.pipeline.execution.stage_run import NEW, StageRun, explain_rerun
 from clozeline.pipeline.execution.stages import (
     Stage,
     StageSummary,
@@ -77,8 +77,8 @@ def run_recipe(
     with hold_output(output, wait), progress.recorded(output):
         known = KnownRecords()
         if reading.tasks and only in (None, PLAN_STAGE):
-            run = StageRun(reading, known, verify=verify, force=force == reading.name)
-            summaries.append(run.execute(progress))
+            first = StageRun(reading, known, verify=verify, force=force == reading.name)
+            summaries.append(first.execute(progress))
         last: StageRun[Any] | None = None  # the stage before, which gives documents
         losses = list[str]()
         with without_collections():
@@ -93,11 +93,13 @@ def run_recipe(
 
         is_kept = True
         for name, preview in zip(names, previews, strict=True):
-            stage = stage_of(recipe, name, plan)
-            run = StageRun(stage, known, verify=verify, force=name == force)
+            run = preview.run
             is_kept = is_kept and not preview.changed
-            if is_kept:
-                run.states = list(preview.states)
+            if not is_kept:
+                run = StageRun(
+                    stage_of(recipe, name, plan), known, verify=verify, force=name == force
+                )
+            stage = run.stage
             missing = "" if only in (None, name) else preview.find_missing()
             if only in (None, name) or (missing and stage.build_on_demand):
                 input_bytes = plan.bytes if last is None or is_kept else last.bytes()
@@ -123,8 +125,7 @@ def run_recipe(
 class StagePreview:
     """What a run would do in a stage."""
 
-    stage: str
-    states: Sequence[PassState]
+    run: StageRun[Any]
     first_seconds: float
     """CPU seconds of the stage, expected from the size of the input alone"""
     changes: str = ""
@@ -133,22 +134,27 @@ class StagePreview:
     """false if the units depend on files that do not exist yet"""
 
     @property
+    def stage(self) -> str:
+        """Name of the stage."""
+        return self.run.stage.name
+
+    @property
     def changed(self) -> bool:
         """Whether a unit must run or be taken, or may have to, or must be removed."""
-        return not (self.is_whole and all(state.is_kept for state in self.states))
+        return not (self.is_whole and all(state.is_kept for state in self.run.states))
 
     @property
     def most_units(self) -> int:
         """Number of units that must run, or may have to."""
-        return sum(len(state.changed) for state in self.states)
+        return sum(len(state.changed) for state in self.run.states)
 
     @property
     def cpu_seconds(self) -> float:
         """Expected CPU seconds of these units: measured ones stand for the others."""
-        units = sum(len(state.work.units) for state in self.states)
+        units = sum(len(state.work.units) for state in self.run.states)
         measured = [
             state.unit_seconds * len(state.changed)
-            for state in self.states
+            for state in self.run.states
             if state.unit_seconds is not None
         ]
         if measured or not units:
@@ -157,7 +163,7 @@ class StagePreview:
 
     def find_missing(self) -> str:
         """Return why the first incomplete unit must run; "" if the stage is complete."""
-        for state in self.states:
+        for state in self.run.states:
             for unit in (*state.changed, *state.reused):
                 why = state.reasons.get(unit) or state.waiting.get(unit, NEW)
                 return f"{state.work.name}/{unit}: {why}"
@@ -165,8 +171,8 @@ class StagePreview:
 
     def cells(self) -> tuple[str, ...]:
         """Return stage, units, kept units, units to make and CPU time."""
-        units = sum(len(state.work.units) for state in self.states)
-        sure = sum(len(state.reasons) for state in self.states)
+        units = sum(len(state.work.units) for state in self.run.states)
+        sure = sum(len(state.reasons) for state in self.run.states)
         most = self.most_units
         time = duration(self.cpu_seconds) if self.changed else ""
         if not self.is_whole and not most:
@@ -176,15 +182,15 @@ class StagePreview:
 
     def explain(self) -> Iterator[str]:
         """Yield why units must run, or may have to."""
-        if self.changed and all(state.unit_seconds is None for state in self.states):
+        if self.changed and all(state.unit_seconds is None for state in self.run.states):
             yield "first run"
             return
         yield from filter(None, [self.changes])
-        sure = Counter(why for state in self.states for why in state.reasons.values())
+        sure = Counter(why for state in self.run.states for why in state.reasons.values())
         for why, count in sure.most_common(_MOST_REASONS):
             if not (self.changes and why in _INPUT_REASONS):
                 yield f"{why} ({count:,})"
-        waits = Counter(why for state in self.states for why in state.waiting.values())
+        waits = Counter(why for state in self.run.states for why in state.waiting.values())
         for why, count in waits.most_common(_MOST_REASONS):
             yield f"{why}: 0 to {count:,}"
 
@@ -204,15 +210,15 @@ def preview_stages(
 
     for name in names:
         stage = stage_of(recipe, name, plan)
-        states = list[PassState]()
+        run = StageRun(stage, known, verify=verify, force=name == force)
         is_whole = True
         try:
-            states += StageRun(stage, known, verify=verify, force=name == force).preview()
+            run.preview()
         except ClozelineError:  # its passes depend on files of earlier stages
             is_whole = False
             known.unknown.add(stage.folder)
         seconds = stage.cpu_seconds_per_mb * plan.bytes / 1e6
-        yield StagePreview(name, states, seconds, changes * (name == PLAN_STAGE), is_whole)
+        yield StagePreview(run, seconds, changes * (name == PLAN_STAGE), is_whole)
 
 
 def plan_table(recipe: Recipe, plan: Plan, previews: Sequence[StagePreview]) -> Group:

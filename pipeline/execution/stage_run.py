@@ -195,15 +195,15 @@ class StageRun(Generic[StageCounts]):
         changed = [name for name in {*old, *new} if old.get(name, ...) != new.get(name, ...)]
         return f"{join_names(changed, _MOST_CHANGES) or 'options'} changed"
 
-    def preview(self) -> Iterator[PassState]:
-        """Yield the passes as far as they are known, without running a unit.
+    def preview(self) -> None:
+        """Examine the passes as far as they are known, without running a unit.
 
         Units that must run are unknown to all that read them.
         """
         for work in self.stage.passes():
             state = self.examine(work)
             self._mark_changed(state)
-            yield state
+            self.states.append(state)
 
     def _mark_changed(self, state: PassState) -> None:
         """Make the units that must run unknown to all that read them."""

@@ -35,12 +35,12 @@ from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
+    RUNNING,
     Arguments,
     Counts,
     Output,
     StageCounts,
     UnitRecord,
-    unit_marker,
 )
 from clozeline.pipeline.recipe import Recipe, explain_missing_stage, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -370,7 +370,8 @@ class UnitRunner:
         return UnitRecord.path(self.stage.folder, self.work.name, unit)
 
     def _marker(self, unit: str) -> Path:
-        return unit_marker(self.stage.folder, self.work.name, unit)
+        """Return the file that exists while a unit runs, and remains if its process dies."""
+        return self.stage.folder / RUNNING / f"{self.work.name}-{unit}"
 
     def __call__(self, unit: str) -> None:
         folder = self.stage.folder

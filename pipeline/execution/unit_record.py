@@ -340,11 +340,6 @@ def total_counts(folder: Path, pass_name: str, prefix: str = "") -> Any:
     return counts
 
 
-def unit_marker(folder: Path, pass_name: str, unit: str) -> Path:
-    """Return the file that exists while a unit runs, and remains if its process dies."""
-    return folder / RUNNING / f"{pass_name}-{unit}"
-
-
 def require_equal(stage: str, left: str, left_value: int, right: str, right_value: int) -> None:
     """Raise IntegrityError unless an accounting equation holds."""
     if left_value != right_value:

@@ -175,5 +175,5 @@ def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
 
     assert len(load_plan(task).inputs) == 4
 
-    with pytest.raises(ConfigurationError, match=r"holds files of unknown type \(1\)"):
+    with pytest.raises(ConfigurationError, match=r"for files of this type \(1\)"):
         load_plan(recipe_for(str(folder), tmp_path / "out"))
