@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test try fast test-all test-lowest test-newest check fix objectives docs rows site bench baby clean
+.PHONY: help install demo test try fast without test-all test-lowest test-newest check fix objectives docs rows site bench baby clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algor
 
 fast: $(STAMP)  ## every contract test once, each with another algorithm, in a minute
 	$(BIN)/python -m tests.try_one --fast -n 0
+
+without: $(STAMP)  ## hide extensions, and see the main line work: make without NAMES="curation exports", or all
+	CLOZELINE_WITHOUT="$(or $(NAMES),all)" $(BIN)/python -m pytest -n 0 tests/test_without.py
+	CLOZELINE_HIDE="$(shell echo $(or $(NAMES),all) | tr ' ' ',')" $(BIN)/python -m tests.try_one --fast
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extras `ray` and `site`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,site]'
