@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.dedup.parts import Parts
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 
 
@@ -14,16 +13,6 @@ class Result(StageResult):
     def clusters(self, kind):
         files = sorted((self.folder / "clusters" / kind).iterdir())
         return [row for path in files for row in pa.ipc.open_file(path).read_all().to_pylist()]
-
-    @property
-    def parts(self):
-        """Parts of the documents, and their files between passes."""
-        stems = (path.stem for path in (self.folder / "documents").iterdir())
-        ranges = sum(1 for _ in (self.folder / "clusters" / "near").iterdir())
-        return Parts(tuple(sorted(stems)), ranges)
-
-    def tree(self):
-        return self.published("*.arrow")
 
 
 @pytest.fixture

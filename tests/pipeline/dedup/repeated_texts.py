@@ -3,7 +3,6 @@ rules alone."""
 
 import itertools
 import random
-import re
 from collections import defaultdict
 
 from clozeline.pipeline.text.normal_form import normalize
@@ -25,40 +24,23 @@ def sentence(draw):
 def texts(seed, count):
     """Texts of lines with sentences.
 
-    Some hold lines of a site, lines of marks, or sentences of an earlier text.
+    Lines are cut from one book, so that they share sentences; some are lines of a site, or of
+    marks.
     """
     draw = random.Random(seed)
-    made = []
+    book = [sentence(draw) for _ in range(8 * count)]
 
     for _ in range(count):
-        lines = [
-            " ".join(sentence(draw) for _ in range(draw.randrange(1, 5)))
-            for _ in range(draw.randrange(1, 6))
-        ]
-
-        if made and draw.random() < 0.4:
-            borrowed = re.split(r"(?<=[.!]) ", " ".join(draw.choice(made)))
-            at = draw.randrange(len(borrowed))
-            lines.insert(
-                draw.randrange(len(lines) + 1), " ".join(borrowed[at : at + draw.randrange(1, 7)])
-            )
-
+        lines = []
+        for _ in range(draw.randrange(1, 6)):
+            at = draw.randrange(len(book))
+            lines.append(" ".join(book[at : at + draw.randrange(1, 7)]))
         for _ in range(draw.choice([0, 0, 1, 2])):
-            line = draw.choice(MENU)
-            lines.insert(
-                draw.randrange(len(lines) + 1),
-                disguise(draw, line) if draw.random() < 0.3 else line,
-            )
-
-        if draw.random() < 0.2:
-            lines.insert(draw.randrange(len(lines) + 1), draw.choice(["* * *", "12", "", "- 3 -"]))
-        if draw.random() < 0.1:
-            lines.append(lines[0])
+            line = draw.choice([*MENU, "* * *", "12"])
+            lines.insert(draw.randrange(len(lines) + 1), draw.choice([line, disguise(draw, line)]))
         if draw.random() < 0.05:
             lines = draw.sample(MENU, 2)  # a document of nothing else
-        made.append(lines)
-
-    return [normalize("\n".join(lines)) for lines in made]
+        yield normalize("\n".join(lines))
 
 
 def documents(seed, count):

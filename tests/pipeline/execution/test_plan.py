@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from itertools import chain, pairwise
 
 import pytest
@@ -94,18 +93,9 @@ def test_the_plan_follows_inputs_and_options_and_not_places(tmp_path):
     assert len({same, *others}) == 6
 
 
-def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
-    names = ("a%b.txt", "a\nb.txt", "aé.txt", b"a\xff.txt".decode("utf-8", "surrogateescape"))
-    plan = load_plan(recipe_for(write(tmp_path / "in", 1, *names), tmp_path / "out"))
-    written = ["a%0Ab.txt", "a%25b.txt", "a%FF.txt", "aé.txt"]
-
-    assert sorted(each.source for each in plan.ranges) == [f"default/{name}" for name in written]
-
-
 @pytest.mark.parametrize(
     ("source", "plan", "error", "said"),
     [
-        ("in/*.warc", None, ConfigurationError, "no file matches"),
         (["in", "in/a.jsonl"], None, ConfigurationError, "is listed twice"),
         ([], None, StorageError, "run `clozeline clean` first"),
         ([], add_checksum({"format": 0}), IntegrityError, "the plan is damaged"),
@@ -141,18 +131,14 @@ def is_kept(path, *, verify=False):
 
 
 @pytest.mark.parametrize("place", [20, 100_020, -20])
-@pytest.mark.parametrize("verify", [False, True])
-def test_an_edit_is_read_again_wherever_it_is(path, place, verify):
-    """One that keeps the time is found by `verify`."""
+def test_an_edit_that_keeps_the_time_is_found_by_verify(path, place):
     time = path.stat().st_mtime_ns
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)
-    os.utime(path, ns=(time, time + 1_000_000_007 * (not verify)))
+    os.utime(path, ns=(time, time))
 
-    assert is_kept(path) == verify
-    assert not verify or not is_kept(path, verify=True)
-    assert is_kept(path)
+    assert [is_kept(path, verify=verify) for verify in (False, True, False)] == [True, False, True]
 
 
 def test_a_file_that_grows_has_its_new_size_after_verify(path, tmp_path):
@@ -163,33 +149,16 @@ def test_a_file_that_grows_has_its_new_size_after_verify(path, tmp_path):
     assert load_plan(recipe_for([], tmp_path / "out")).bytes == path.stat().st_size
 
 
-def test_a_copied_input_is_kept_if_its_content_is_compared(path):
-    shutil.copyfile(path, path.with_name("copy"))
-    path.with_name("copy").replace(path)
-
-    assert is_kept(path, verify=True)
-    assert is_kept(path)
-
-    os.utime(path, ns=(5, 5))
-
-    assert not is_kept(path)
-
-
 def test_changes_since_the_last_start_are_counted(tmp_path):
-    source = write(tmp_path / "in", 10, "a.jsonl", "c.jsonl")
-    recipe = recipe_for(source, tmp_path / "out")
+    recipe = recipe_for(write(tmp_path / "in", 10, "a.jsonl", "c.jsonl"), tmp_path / "out")
 
-    assert load_plan(recipe).changes == {}
-    assert store_plan(recipe).as_json() == load_plan(recipe_for([], tmp_path / "out")).as_json()
+    assert store_plan(recipe).changes == {}
 
     write(tmp_path / "in", 11, "b.jsonl", "c.jsonl")
     (tmp_path / "in/a.jsonl").unlink()
-    for changes in ({"new": 1, "changed": 1, "removed": 1}, {"new": 0, "changed": 0, "removed": 0}):
-        assert load_plan(recipe).changes == changes
+    for count in (1, 0):
+        assert load_plan(recipe).changes == dict.fromkeys(("new", "changed", "removed"), count)
         store_plan(recipe)
-
-    with pytest.raises(ConfigurationError, match="no input: add"):
-        store_plan(recipe_for([], tmp_path / "out"))
 
 
 def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):

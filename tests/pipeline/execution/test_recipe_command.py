@@ -30,17 +30,6 @@ def test_help_lists_the_keys_of_a_stage_or_all_of_them(stage, capsys):
         assert [each.key for each in keys if f" {each.key}: " not in listed] == []
 
 
-def test_help_is_short(capsys):
-    assert main(["--help"]) == 0
-
-    shown = capsys.readouterr().out
-
-    assert len(shown.splitlines()) <= 60
-    assert "limits" not in shown
-    for key in ("input", "output", "clean.filters", "corrupt.name", "train_tokenizer.size"):
-        assert f"\n  {key}: " in shown
-
-
 def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(
     words, tmp_path, capsys
 ):

@@ -47,7 +47,6 @@ def test_one_stage_gives_the_tokenizer():
     ("stages", "before", "found"),
     [
         (("clean", "dedup"), "train_tokenizer", "dedup"),
-        (("clean", "train_tokenizer"), "encode", "clean"),
         (("clean", "dedup"), "dedup", "clean"),
     ],
 )

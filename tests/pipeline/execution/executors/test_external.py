@@ -196,12 +196,6 @@ def test_a_worker_stays_as_long_as_its_driver_and_waits_for_the_next_one(
     assert seconds <= clock.now <= seconds + 2
 
 
-@pytest.mark.parametrize("word", ["task=1/3", "workers=0"])
-def test_wrong_words_are_refused(tmp_path, word, capsys):
-    assert external.main([str(tmp_path), word]) == 64
-    assert word.partition("=")[0] in capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("default_signals")
 def test_workers_of_a_killed_driver_end_or_go_on_with_the_next_one(tmp_path):
     """The first worker is in a unit of the killed driver, which would never end."""
@@ -227,8 +221,8 @@ def test_workers_of_a_killed_driver_end_or_go_on_with_the_next_one(tmp_path):
     assert tree(output / "dedup") == tree(tmp_path / "local/dedup")
 
 
-def kill_at_random(output, seed):
-    """Start four workers one after another, and kill three at a random time.
+def kill_at_random(folder, seed):
+    """Start four workers one after another in a folder, and kill three at a random time.
 
     They live longer and longer, however slow this machine is.
     """
@@ -236,7 +230,7 @@ def kill_at_random(output, seed):
     killed = 0
 
     for lifetime in (1, 2, 4, None):
-        worker = start_worker(output)
+        worker = start_worker("../../here/out", folder=folder)
         try:
             assert worker.wait(lifetime and draw.uniform(0.5, 1.5) * lifetime) == 0
         except subprocess.TimeoutExpired:
@@ -251,14 +245,21 @@ def kill_at_random(output, seed):
 
 
 def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path):
+    """Also with a module in the folder of the pipeline, and a relative output: a worker may be
+    started in any folder."""
+    here = tmp_path / "here"
+    elsewhere = tmp_path / "there/deep"
+    elsewhere.mkdir(parents=True)
+    shutil.copytree(ROOT / "docs/mylab/mylab", here / "mylab")
     command = [str(COMMANDS / "clozeline"), "pipeline"]
     command += ["--config", str(write_recipe(tmp_path, SHORT))]
     command += [f"input={write_corpus(tmp_path / 'in', 25)}"]
-    output = tmp_path / "out"
-    local = start(*command, f"output={tmp_path / 'local'}")
-    driver = start(*command, f"output={output}", "executor.name=external", "executor.retries=1000")
+    command += ["clean.filters=[{name: mylab.filters.shouting:Shouting, share: 0.3}]"]
+    workers = ["executor.name=external", "executor.retries=1000"]
+    local = start(*command, "output=local", folder=here)
+    driver = start(*command, "output=out", *workers, folder=here)
     with ThreadPoolExecutor() as pool:
-        killed = list(pool.map(kill_at_random, [output] * 3, range(3)))
+        killed = list(pool.map(kill_at_random, [elsewhere] * 3, range(3)))
 
     code, said = end(driver)
 
@@ -267,23 +268,7 @@ def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path)
     assert end(local)[0] == 0
     assert sum(killed) >= 3
     for stage in all_stages():
-        assert tree(output / stage) == tree(tmp_path / "local" / stage), stage
-
-
-def test_modules_in_the_folder_of_the_pipeline_work_in_workers_elsewhere(tmp_path):
-    """Also a relative output: a worker may be started in any folder."""
-    (tmp_path / "there/deep").mkdir(parents=True)
-    here = tmp_path / "here"
-    shutil.copytree(ROOT / "docs/mylab/mylab", here / "mylab")
-    filters = "clean.filters=[{name: mylab.filters.shouting:Shouting, share: 0.3}]"
-    words = ["clean", f"input={write_corpus(tmp_path / 'in', 9)}", "clean.language=null", filters]
-    command = [str(COMMANDS / "clozeline"), *words]
-    local = start(*command, "output=local", folder=here)
-    driver = start(*command, "output=out", "executor.name=external", folder=here)
-    worker = start_worker("../../here/out", folder=tmp_path / "there/deep")
-
-    assert [end(process)[0] for process in (local, driver, worker)] == [0, 0, 0]
-    assert tree(here / "out/clean") == tree(here / "local/clean")
+        assert tree(here / "out" / stage) == tree(here / "local" / stage), stage
 
 
 def read_command(program):

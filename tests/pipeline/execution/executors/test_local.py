@@ -40,27 +40,29 @@ def test_killed_driver_leaves_no_worker(tmp_path):
     assert psutil.wait_procs(workers, timeout=30)[1] == []
 
 
-@pytest.mark.parametrize(
-    "moment", ["before the first", "between two", "after the last", "while they end"]
-)
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("moment", [0, 1, 2, "at their end"])
 def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
     tmp_path, monkeypatch, moment
 ):
-    alive_at_most = []
+    started = []
     real_start = BaseProcess.start
     real_stop = BaseProcess.terminate
 
     def start(process):
-        if moment == ("between two" if alive_at_most else "before the first"):
-            os.kill(os.getpid(), signal.SIGINT)
+        if moment == len(started):
+            interrupt()
         real_start(process)
-        alive_at_most.append(process)
-        if len(alive_at_most) == 2 and moment in ("after the last", "while they end"):
-            os.kill(os.getpid(), signal.SIGINT)
+        started.append(process)
+        if len(started) == 2 and moment in (2, "at their end"):
+            interrupt()
 
     def terminate(process):
-        if moment == "while they end":
-            os.kill(os.getpid(), signal.SIGINT)
+        if moment == "at their end":
+            interrupt()
         real_stop(process)
 
     monkeypatch.setattr(BaseProcess, "start", start)
@@ -68,7 +70,7 @@ def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
     with pytest.raises(KeyboardInterrupt):
         run_two(Endless(tmp_path))
 
-    assert [process.is_alive() for process in alive_at_most] == [False, False]
+    assert [process.is_alive() for process in started] == [False, False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
@@ -77,12 +79,7 @@ def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
     tmp_path, monkeypatch
 ):
     real_start = BaseProcess.start
-
-    def start(process):
-        os.kill(os.getpid(), signal.SIGINT)
-        real_start(process)
-
-    monkeypatch.setattr(BaseProcess, "start", start)
+    monkeypatch.setattr(BaseProcess, "start", lambda each: (interrupt(), real_start(each)))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     try:

@@ -35,27 +35,8 @@ def words(_cluster, tmp_path):
     ask({}, "scancel", f"--user={os.geteuid()}")
 
 
-def check_local(words, output):
-    """Compare an output with that of local processes."""
-    local = output.parent / "local"
-
-    assert main([*words, f"output={local}"]) == 0
-
-    for stage in all_stages():
-        assert tree(output / stage) == tree(local / stage), stage
-
-
-def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(words, tmp_path):
+def test_a_driver_is_a_job_itself_and_its_folder_may_have_any_name(words, tmp_path):
     output = tmp_path / 'it\'s 100%a "b" $HOME'
-
-    assert main([*words, f"output={output}", *JOBS]) == 0
-    assert any((output / "clean/logs/main").glob("*_*.out"))
-
-    check_local(words, output)
-
-
-def test_a_driver_is_a_job_itself(words, tmp_path):
-    output = tmp_path / "out"
     command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS]
     log = tmp_path / "driver.out"
     wrapped = f"--wrap={shlex.join(command)}"
@@ -63,5 +44,8 @@ def test_a_driver_is_a_job_itself(words, tmp_path):
     until(lambda: not ask({}, "squeue", "--noheader"))
 
     assert "report:" in log.read_text()
+    assert any((output / "clean/logs/main").glob("*_*.out"))
+    assert main([*words, f"output={tmp_path / 'local'}"]) == 0
 
-    check_local(words, output)
+    for stage in all_stages():
+        assert tree(output / stage) == tree(tmp_path / "local" / stage), stage
