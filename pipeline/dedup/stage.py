@@ -57,7 +57,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         forms = self._stored_forms()
         salts = {name: salt_pieces(each, forms) for name, each in pieces.items()}
         ranges = count_ranges(self.plan.shards)
-        parts = Parts(self.documents.names, ranges, self.plan.compared, salts)
+        parts = Parts(self.plan.names, ranges, self.plan.compared, salts)
         find = parts.shuffle
         exact_drops = no_pieces("exact-drops")
         near_drops = no_pieces("near-drops")

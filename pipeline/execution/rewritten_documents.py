@@ -1,7 +1,6 @@
 """Find the documents of a stage by part; rewrite them without the dropped ones, and count both."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -24,21 +23,9 @@ from clozeline.pipeline.ingest.documents.files import (
 from clozeline.recorded_file import RecordedFile, find_file
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentParts:
-    """The documents that a stage wrote: a file for each unit of the plan."""
-
-    folder: Path  # of the stage
-    names: tuple[str, ...]
-    """names of the parts, in the order of the inputs"""
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def file(self, part: int) -> RecordedFile:
-        """Return the file of a part."""
-        name = self.names[part]
-        return find_file(self.folder, f"main/{name}", documents_name(name))
+def find_documents(folder: Path, part: str) -> RecordedFile:
+    """Return the documents of a part that the stage in a folder wrote."""
+    return find_file(folder, f"main/{part}", documents_name(part))
 
 
 def open_documents(inputs: UnitInputs, part: str) -> RecordedFile:

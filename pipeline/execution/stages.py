@@ -31,7 +31,6 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.plan import Plan, load_plan
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
@@ -149,11 +148,6 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         """Plan of the run, shared by all its stages."""
         return load_plan(self.recipe)
 
-    @cached_property
-    def documents(self) -> DocumentParts:
-        """Documents that the stage reads."""
-        return documents_before(self.recipe, self.name, self.plan.names)
-
     @property
     def document_copies(self) -> DocumentCopies | None:
         """What decides how many copies of each document training reads; None: it does not."""
@@ -165,7 +159,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         Units name these by what they give, so that another stage may give the same.
         """
         if name == "documents":
-            return documents_before(self.recipe, self.name, ()).folder
+            return documents_before(self.recipe, self.name)
         if name == "tokenizer":
             return tokenizer_stage(self.recipe).folder
         return self.recipe.folder(name)
@@ -297,12 +291,12 @@ def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, 
     return stage
 
 
-def documents_before(recipe: Recipe, before: str, names: Sequence[str]) -> DocumentParts:
-    """Return the parts of the last stage that writes documents and runs before `before`."""
+def documents_before(recipe: Recipe, before: str) -> Path:
+    """Return the folder of the last stage that writes documents and runs before `before`."""
     stages = all_stages()
     for name in reversed(stages[: stages.index(before)]):
         if recipe.has(name) and _stage_class(name).writes_documents:
-            return DocumentParts(recipe.folder(name), tuple(names))
+            return recipe.folder(name)
     raise ConfigurationError(
         f"'{before}' needs documents, but the recipe has no earlier stage that writes them"
     )

@@ -19,7 +19,7 @@ import numpy as np
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.execution.rewritten_documents import find_documents
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.tokenize.merge_steps import MergeStep, replay_merges
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
@@ -103,9 +103,8 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
         )
 
     names |= {path.stem for path in records}  # a missing file is an error
-    parts = DocumentParts(stage, tuple(sorted(names)))
-    for part in range(len(parts)):
-        for document in read_documents(parts.file(part)):
+    for part in sorted(names):
+        for document in read_documents(find_documents(stage, part)):
             yield document.language, document.text
             if document.target_text is not None:
                 yield document.target_language or "und", document.target_text

@@ -21,7 +21,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
+from clozeline.pipeline.execution.rewritten_documents import find_documents
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
@@ -105,7 +105,7 @@ def collect_reasons(
     filters = filters_by_source(config)
     reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
-    for part in parts.names:
+    for part in parts:
         for row in read_rejects(_rejects_of(folder, part)):
             reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
@@ -135,8 +135,9 @@ def collect_reasons(
 
     count = 0
 
-    for number in range(len(parts)):
-        for document in islice(read_documents(parts.file(number)), -(-documents // len(parts))):
+    for part in parts:
+        some = islice(read_documents(find_documents(folder, part)), -(-documents // len(parts)))
+        for document in some:
             count += 1
             origin = document.url or f"{document.source} at {document.offset:,}"
             steps = measured.get(document.source_group, measured[None])
@@ -192,7 +193,7 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
     first: dict[str, list[Rejection]] = {}
     for record in (
         record
-        for part in _find_parts(folder).names
+        for part in _find_parts(folder)
         for record in read_malformed(_rejects_of(folder, part))
     ):
         listed = first.setdefault(record.reason, [])
@@ -201,7 +202,7 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
     return total_counts(folder, "main").get("malformed", {}), first
 
 
-def _find_parts(folder: Path) -> DocumentParts:
+def _find_parts(folder: Path) -> list[str]:
     """Return the finished units of `clean`.
 
     IntegrityError if one has files, but no readable record.
@@ -223,8 +224,7 @@ def _find_parts(folder: Path) -> DocumentParts:
                 f"{rebuild_hint(paths[part])}"
             )
 
-    finished = [part for part, record in records.items() if record and record.status == "ok"]
-    return DocumentParts(folder, tuple(finished))
+    return [part for part, record in records.items() if record and record.status == "ok"]
 
 
 def _rejects_of(folder: Path, part: str) -> RecordedFile:

@@ -382,7 +382,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     def passes(self) -> Sequence[Pass[DecontaminateCounts]]:
         config = self.config
         limits = self.recipe.limits
-        parts = self.documents.names
+        parts = self.plan.names
         files = tuple(find_evaluation_files(config.against))
         decisions = Shuffle("decisions", (_ONE,), parts, "overlap")
         pieces = decisions.pieces

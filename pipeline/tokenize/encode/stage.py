@@ -107,7 +107,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         source = tokenizer_stage(recipe)
         expected = source.expected_tokenizer()
         destinations = tuple(name_shard(shard, shards) for shard in range(shards))
-        runs = Shuffle("runs", self.documents.names, destinations, "tokenize")
+        runs = Shuffle("runs", self.plan.names, destinations, "tokenize")
         pieces = runs.pieces
         heldout = recipe.heldout.fraction
         extra = tuple(config.extra)
@@ -127,7 +127,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 config.words,
                 extra,
             )
-            for part in self.documents.names
+            for part in self.plan.names
         }
         codes = AssignCodes(
             np.dtype(expected.vocabulary.id_dtype).itemsize, config.max_unknown, bool(config.words)
@@ -162,7 +162,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         }
 
     def warning(self) -> str:
-        files = (self.documents.folder / "documents").glob("*.arrow")
+        files = (self.find_folder("documents") / "documents").glob("*.arrow")
         size = sum(file.stat().st_size for file in files)
         lines = [check_memory(self.recipe.executor, self.plan.shards, size)]
         if self.recipe.has("clean"):

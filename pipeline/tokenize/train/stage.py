@@ -57,7 +57,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         unit = TrainTokenizer(
             chosen,
             self.config.sample_bytes or chosen.type.SAMPLE_BYTES,
-            self.documents.names,
+            self.plan.names,
             self.recipe.heldout.fraction,
             self.recipe.seed,
             self.config.alpha,

@@ -36,7 +36,7 @@ class WordCountsStage(Stage):
 
     def passes(self):
         length = self.config.least_length
-        yield Pass("main", {part: CountWords(part, length) for part in self.documents.names})
+        yield Pass("main", {part: CountWords(part, length) for part in self.plan.names})
 
     def row(self, counts):
         return StageRow(f"{counts['documents_in']:,} documents", f"{counts['words']:,} words")

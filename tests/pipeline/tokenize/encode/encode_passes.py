@@ -1,8 +1,8 @@
 """Run the passes of train_tokenizer and encode on documents made in a test, without the driver."""
 
 import random
+from types import SimpleNamespace
 
-from clozeline.pipeline.execution.rewritten_documents import DocumentParts
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import add_counts
@@ -85,7 +85,7 @@ def write_parts(folder, found, parts):
     names = tuple(f"{part:06d}" for part in range(parts))
     for part, name in enumerate(names):
         write_documents(folder / documents_name(name), found[part::parts])
-    return DocumentParts(folder, names)
+    return SimpleNamespace(folder=folder, names=names)
 
 
 def train(source, folder, *, name="byte_bpe", size=700, budget=10**9):

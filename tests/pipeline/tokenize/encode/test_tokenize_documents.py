@@ -13,7 +13,7 @@ from tests.pipeline.tokenize.encode import encode_passes as passes
 
 def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
     source = passes.write_parts(tmp_path / "clean", passes.documents(8), 2)
-    source.file(1).path.unlink()
+    (source.folder / "documents" / "000001.arrow").unlink()
     with pytest.raises(StorageError, match=r"000001\.arrow: missing"):
         passes.encode(source, tmp_path / "encode", tokenizer, shards=2)
 
