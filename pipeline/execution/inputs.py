@@ -53,27 +53,20 @@ class SourceFile(NamedTuple):
         return self.path
 
 
-class Inputs(NamedTuple):
-    """Files of a recipe's inputs."""
-
-    files: list[SourceFile]
-    """sorted by source name"""
-    skipped: Counter[str]
-    """number of files and folders that are skipped by their names, by suffix or `marker`"""
-
-
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
     """Return the input files, sorted by source name.
 
     Files in `output`, the folder of the run, are refused.
     """
-    return list_inputs(entries, output).files
+    return list_inputs(entries, output)[0]
 
 
-def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> Inputs:
-    """Return the input files, and count the files that are skipped by their names.
+def list_inputs(
+    entries: Sequence[InputEntry], output: Path | None = None
+) -> tuple[list[SourceFile], Counter[str]]:
+    """Return the files of `source_files`, and count those that are skipped by their names.
 
-    See `source_files`.
+    The counts are by suffix, or `marker`.
     """
     files: dict[str, SourceFile] = {}
     skipped = Counter[str]()
@@ -149,7 +142,7 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         )
     if mistakes:  # all of them at once
         raise type(mistakes[0])("\n".join(map(str, mistakes)))
-    return Inputs(sorted(files.values(), key=lambda file: file.source.encode()), skipped)
+    return sorted(files.values(), key=lambda file: file.source.encode()), skipped
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:

@@ -114,12 +114,9 @@ class PieceFile:
         try:
             self._file = self._path.open("rb")
         except OSError as error:
-            reason = (
-                "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-            )
             raise StorageError(
-                f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, "
-                "which writes it again"
+                f"{self._path}: cannot be read ({error.strerror}); delete {folder / TEMPORARY} and "
+                "run the stage again, which writes it again"
             ) from error
 
         end = os.fstat(self._file.fileno()).st_size - _INDEX_END.size

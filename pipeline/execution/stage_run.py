@@ -18,7 +18,7 @@ from clozeline.errors import (
     StorageError,
     join_names,
 )
-from clozeline.files import publish, publish_json, publish_text, read_json, sweep
+from clozeline.files import publish, publish_json, publish_text, read_json
 from clozeline.pipeline.execution.arguments import OPTIONS, Describer
 from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
@@ -249,8 +249,6 @@ class StageRun(Generic[StageCounts]):
         previous = earlier_report(folder / "report.json")
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
         skipped = True
-        if not self.states:
-            sweep(folder)
 
         for work in () if self.states else stage.passes():
             state = self.examine(work)

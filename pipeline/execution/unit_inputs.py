@@ -139,14 +139,10 @@ def digest_names(folder: Path) -> str:
     return config_digest([str(file.relative_to(folder)) for file in list_files(folder)])
 
 
+@lru_cache(maxsize=1024)
 def describe_file(path: Path, state: ObjectProperties) -> str:
     """Return size, version and hash of a file of the user."""
-    return f"{state.size} {state.version} {_hash_file(path, state)}"
-
-
-@lru_cache(maxsize=1024)
-def _hash_file(path: Path, state: ObjectProperties) -> str:
-    return file_hash(path)
+    return f"{state.size} {state.version} {file_hash(path)}"
 
 
 def digest_shards(manifest: Manifest, listed: str) -> str:

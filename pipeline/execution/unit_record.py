@@ -297,20 +297,6 @@ class KnownRecords:
             found = self._passes[place] = dict(self._stored[place])
         return found
 
-    def find(self, folder: Path, pass_name: str, unit: str) -> UnitRecord | None:
-        """Return the record of a finished unit; None if there is no such unit.
-
-        Raises:
-            NotMadeError: the unit must run first.
-        """
-        if self.unknown and folder in self.unknown:
-            raise NotMadeError(folder)
-        found = self.of_pass(folder, pass_name)
-        record = found.get(unit)
-        if record is None and unit in found:
-            raise NotMadeError(folder)
-        return record
-
     def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return a value that many units share, computed once until records change."""
         if key not in self._once:

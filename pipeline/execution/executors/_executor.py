@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-import xxhash
+from typing import TYPE_CHECKING, Any, Final
 
 from clozeline import plugins
 from clozeline.errors import ConfigurationError, IntegrityError
@@ -23,29 +21,18 @@ from clozeline.files import publish
 from clozeline.memory import share_memory
 
 if TYPE_CHECKING:
+    from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.recipe import ExecutorConfig
 
 WORK_FILE: Final = "tasks.pickle"
 """Name of the file with the work of a round."""
-_DIGEST_BYTES: Final = 16
-
-
-class UnitWork(Protocol):
-    """Work of a pass, called with each unit; it stores a result per unit."""
-
-    @property
-    def logs(self) -> Path: ...
-
-    def __call__(self, unit: str) -> None: ...
-
-    def has_result(self, unit: str) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Assignment:
     """Assignment of units to tasks: task r of n runs units r, r + n, ..."""
 
-    step: UnitWork
+    step: UnitRunner
     units: Sequence[str]
     tasks: int
     input_bytes: int | None = None
@@ -95,10 +82,9 @@ class Executor(ABC):
 def publish_work(path: Path, assignment: Assignment) -> None:
     """Publish work, with the folder of this process and the modules that may be imported."""
     names = os.environ.get(plugins.VARIABLE, "")
-    content = pickle.dumps((str(Path.cwd()), names, pickle.dumps(assignment)))
     with publish(path) as temporary:
         temporary.touch(mode=0o600)
-        temporary.write_bytes(xxhash.xxh3_128_digest(content) + content)
+        temporary.write_bytes(pickle.dumps((str(Path.cwd()), names, pickle.dumps(assignment))))
 
 
 def load_work(path: Path) -> Assignment:
@@ -106,7 +92,7 @@ def load_work(path: Path) -> Assignment:
 
     Raises:
         FileNotFoundError: the work is no longer published.
-        IntegrityError: the file is damaged, or another user can write it.
+        IntegrityError: another user can write the file.
         ConfigurationError: this machine lacks the folder or a module of the work.
     """
     with path.open("rb") as file:
@@ -118,13 +104,7 @@ def load_work(path: Path) -> Assignment:
                 f"{status.st_uid} and mode {mode:o}; it could run any code, so it is not read: "
                 "start the pipeline and all its workers as the same user"
             )
-        digest = file.read(_DIGEST_BYTES)
-        content = file.read()
-
-    if xxhash.xxh3_128_digest(content) != digest:
-        raise IntegrityError(f"{path}: the file is damaged: start the pipeline again")
-
-    folder, names, pickled = pickle.loads(content)
+        folder, names, pickled = pickle.load(file)
     try:
         os.chdir(folder)
         os.environ[plugins.VARIABLE] = names

@@ -30,7 +30,7 @@ from clozeline.command import program_name, run_command, stopping_at_signals, wr
 from clozeline.command_line import Positional, asks_for_help, print_help, read_words
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import StorageError
-from clozeline.files import read_json, sweep
+from clozeline.files import read_json
 from clozeline.memory import share_memory
 from clozeline.pipeline.execution.executors import (
     WORK_FILE,
@@ -98,9 +98,6 @@ def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> 
                     lost.add(path.stem)
 
         waiting = [unit for unit in assignment.without_results(waiting) if unit not in lost]
-
-    if lost:
-        sweep(assignment.step.logs.parents[1])
 
 
 def _output_of(assignment: Assignment) -> Path:

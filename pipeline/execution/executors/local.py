@@ -42,9 +42,7 @@ class Local(Executor):
 
 
 def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: int) -> None:
-    # The mask is inherited from the driver, except if another user of `multiprocessing` had started
-    # the fork server before.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its workers
     die_with(driver)
     guard_streams()
     share_memory(workers)
@@ -94,22 +92,12 @@ def _hold_interrupts() -> Iterator[None]:
     """Hold back Ctrl-C, and raise KeyboardInterrupt at the end of the block if it came.
 
     It is not raised if this process ignores the signal.
-
-    Processes started in the block have the signal blocked: the driver ends them, without a
-    traceback from each. A mask alone would not suffice for this process, since another thread may
-    receive the signal.
     """
-    from multiprocessing import resource_tracker
-
     came: list[int] = []
-    resource_tracker.ensure_running()  # it would unblock the signal when the first worker starts it
     handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
     # shell scripts let commands that they start with `&` ignore the signal
     if came and handler is not signal.SIG_IGN:

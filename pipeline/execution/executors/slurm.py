@@ -24,7 +24,7 @@ from pydantic import Field
 
 from clozeline.command import run_command
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import StorageError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.executors import (
     WORK_FILE,
@@ -79,8 +79,6 @@ class Slurm(Executor):
         """partition of the cluster"""
         time: str = "24:00:00"
         """time limit of a task, as for `sbatch --time`"""
-        qos: str | None = None
-        """quality of service; null: not requested"""
         cpus_per_task: Annotated[int, Field(ge=1)] = 1
         """cores of a task, which uses one; more cores give it more memory"""
         mem_per_cpu_gb: Annotated[int, Field(ge=1)] = 2
@@ -108,11 +106,6 @@ class Slurm(Executor):
                 "executor slurm: the command sbatch is missing; start on a login node"
             )
         folder = assignment.step.logs.resolve()
-        if "\\" in str(folder):
-            raise ConfigurationError(
-                f"output: {folder}: Slurm cannot write logs if a folder has a backslash in its name"
-            )
-
         publish_work(folder / WORK_FILE, assignment)
         task = shlex.join(python_command("-m", Slurm.__module__, str(folder / WORK_FILE)))
         publish_text(folder / _JOB_SCRIPT_FILE, f'#!/bin/bash\nexec {task} "$1"\n')
@@ -256,27 +249,21 @@ class _Arrays:
         words: dict[str, object] = {
             "partition": self._options.partition,
             "time": self._options.time,
-            "nodes": 1,
-            "ntasks": 1,
             "cpus-per-task": self._options.cpus_per_task,
             "requeue": "",
-            "qos": self._options.qos,
         }
         # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
         if not any(name.startswith("mem") for name in self._options.sbatch_args):
             words["mem-per-cpu"] = f"{self._options.mem_per_cpu_gb}G"
         words |= {
             **self._options.sbatch_args,
-            "export": "ALL",
             "parsable": "",
             "output": f"{logs}%A_%a.out",
             "job-name": self.name,
             "array": f"0-{count - 1}{at_once}",
         }
         flags = [
-            f"--{name}" if value == "" else f"--{name}={value}"
-            for name, value in words.items()
-            if value is not None
+            f"--{name}" if value == "" else f"--{name}={value}" for name, value in words.items()
         ]
         return _sbatch(*flags, str(self._folder / _JOB_SCRIPT_FILE), str(first))
 

@@ -40,11 +40,11 @@ class Endless(Noting):
 
 
 class Reporting(Noting):
-    """A step that notes whether Ctrl-C is blocked in its process."""
+    """A step that notes whether its process ignores Ctrl-C."""
 
     def __call__(self, unit):
-        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        (self.folder / f"{unit}.blocked").write_text(str(blocked))
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        (self.folder / f"{unit}.ignored").write_text(str(ignored))
         super().__call__(unit)
 
 

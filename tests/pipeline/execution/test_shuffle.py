@@ -74,7 +74,7 @@ def test_each_destination_gets_its_pieces_in_order(
 
 def test_what_is_missing_or_for_other_units_is_named(tmp_path, fill):
     shuffle, _ = fill(5, 4)
-    with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
+    with pytest.raises(StorageError, match=r"000000\.pieces: cannot be read"):
         read(tmp_path, shuffle, shuffle.destinations[0])
 
     fill(1, 1)

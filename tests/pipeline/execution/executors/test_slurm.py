@@ -46,7 +46,7 @@ def test_lost_tasks_are_submitted_again_with_the_options_given(tmp_path, monkeyp
     # units 1 and 5 of the lost task again; the second pass
     assert arrays(cluster) == ["0-1", "0-1", "0-1", "0-1"]
 
-    given = "--partition=cpu --time=01:00:00 --nodes=1 --ntasks=1 --cpus-per-task=1 --requeue "
+    given = "--partition=cpu --time=01:00:00 --cpus-per-task=1 --requeue "
     given += "--mem-per-cpu=2G --account=a b "
 
     assert given in calls(cluster, "sbatch")[0]
