@@ -1,7 +1,6 @@
 """Find input files in a store by URL or pattern, and read them by ranges."""
 
 import io
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import has_magic
@@ -199,9 +198,7 @@ _stores: dict[str, RemoteStore] = {}
 def _open_store(url: str, options: StoreOptions) -> RemoteStore:
     """Return the reader of a store; each process creates it once."""
     root = "/".join(url.split("/")[:3])
-    key = json.dumps(
-        [root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str
-    )
+    key = f"{root} {options}"
     if key not in _stores:
         _stores[key] = RemoteStore(url, options)
     return _stores[key]

@@ -186,17 +186,13 @@ def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder
         while read_json(holder.path) == driver:
             if driver is not None and not holder.has_died():
                 seen_at = time.monotonic()
-            elif driver is not None:
-                _say(
-                    f"{output}: the process of the pipeline has died. Start the pipeline again; "
-                    f"this worker waits {wait_s:g} s for it"
-                )
-            elif published.is_dir():
+            elif driver is None and published.is_dir():
                 _say(f"{output}: the pipeline has ended")
             else:
+                what = "no pipeline has started" if driver is None else "its process has died"
                 _say(
-                    f"{output}: no pipeline with executor.name=external has started. Start one "
-                    f"with this output; this worker waits {wait_s:g} s for it"
+                    f"{output}: {what}: start a pipeline with this output and "
+                    f"executor.name=external; this worker waits {wait_s:g} s for it"
                 )
 
             if time.monotonic() - seen_at > patience:
