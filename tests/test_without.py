@@ -30,7 +30,7 @@ def test_the_main_line_goes_from_texts_to_a_checkpoint(tmp_path, monkeypatch, hi
         text=True,
         check=True,
     )
-    names = [each.name for each in find_extensions()] if hidden == "all" else hidden.split(",")
+    names = [*find_extensions()] if hidden == "all" else hidden.split(",")
 
     assert not [name for name in names if f"\n{name}: " in shown.stdout]
 
