@@ -8,8 +8,10 @@ point, and has the same form:
 
 A package has a folder for each registry that it adds to, named by the address of the registry
 (`filters/`, `ingest/readers/`, `stages/`), and `commands/`. Its `__init__.py` begins with one
-sentence, and may declare `NEEDS`, the extensions that it imports, and `EXTRA`, the extra of
-`pyproject.toml` with what it wants to be installed. All of this is read without importing it.
+sentence, and may declare `NEEDS`, the extensions that it imports, `EXTRA`, the extra of
+`pyproject.toml` with what it wants to be installed, and `PARTS` of configuration files, with keys
+that tell them. All of this is read without importing it. `words_elsewhere.yaml` has what other
+programs call its keys and commands.
 
 The variable `CLOZELINE_HIDE` hides extensions: names by commas, or `all`. Processes started from
 here inherit it. An extension that needs a hidden one is hidden, too.
@@ -62,6 +64,11 @@ class Extension:
     def extra(self) -> str:
         """Extra of `pyproject.toml` that it wants; "" for none."""
         return str(self._declared.get("EXTRA", ""))
+
+    @property
+    def parts(self) -> Mapping[str, set[str]]:
+        """Parts of configuration files, and the keys by which each is known."""
+        return dict(self._declared.get("PARTS", {}))
 
     @cached_property
     def _declared(self) -> Mapping[str, Any]:

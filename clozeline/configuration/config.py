@@ -45,6 +45,7 @@ from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.redaction import leaves, redact, remember, without_masks
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import list_extensions
 
 T = TypeVar("T")
 
@@ -63,10 +64,9 @@ _BASES: Final = HOME / "configs" / "bases"
 _PART_MARKERS: Final = {
     "pipeline": {"clean", "dedup", "encode", "group", "tasks"},
     "train": {"model", "optimizer", "data"},
-    "study": {"flops", "orderings"},
 }
 """Parts of a file, and the keys by which a file of one command is known where it is given to
-another one."""
+another one. Extensions declare theirs."""
 _MOST_BASES: Final = 8
 
 
@@ -213,10 +213,13 @@ def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[st
 def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str, Any]:
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
     name = getattr(schema, "PART", "")
+    markers = {**_PART_MARKERS}
+    for each in list_extensions():
+        markers |= each.parts
 
-    if not data or not set(data) <= _PART_MARKERS.keys():
-        of = next((command for command, keys in _PART_MARKERS.items() if keys & set(data)), name)
-        if name and of != name and not _PART_MARKERS[name] & set(data):
+    if not data or not set(data) <= markers.keys():
+        of = next((command for command, keys in markers.items() if keys & set(data)), name)
+        if name and of != name and not markers[name] & set(data):
             raise ConfigurationError(
                 f"{path}: is a recipe of `clozeline {of}`, not of `{name}`; run: clozeline {of} "
                 f"--config {path}"

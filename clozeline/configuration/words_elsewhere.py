@@ -1,7 +1,8 @@
 """What other programs call a key, an algorithm or a command, and what to write here.
 
 People bring words from transformers, fairseq, axolotl or datatrove. A similar spelling misleads:
-`epochs` is not `eps`. The words are in `words_elsewhere.yaml`.
+`epochs` is not `eps`. The words are in `words_elsewhere.yaml`, here and in the folders of
+extensions.
 """
 
 import functools
@@ -11,7 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-WORDS_FILE: Final = Path(__file__).with_suffix(".yaml")
+from clozeline.extension_list import list_extensions
+
+_FILE: Final = Path(__file__).with_suffix(".yaml")
 
 
 def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | None:
@@ -31,7 +34,7 @@ def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | 
         last = candidate.rpartition(".")[2]
         return prefix + last if last in known else None
 
-    return _translate(_words()["keys"], word, find_key)
+    return _translate(words_of("keys"), word, find_key)
 
 
 def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str | None:
@@ -39,23 +42,35 @@ def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str
 
     `registry` is the last word of its package.
     """
-    return _translate(_words()["algorithms"].get(registry, {}), word, _member_of(known))
+    return _translate(words_of("algorithms", registry), word, _member_of(known))
 
 
 def translate_command(word: str, known: Collection[str]) -> str | None:
     """Return the hint for a command of another program."""
-    return _translate(_words()["commands"], word, _member_of(known))
+    return _translate(words_of("commands"), word, _member_of(known))
 
 
 def _member_of(known: Collection[str]) -> Callable[[str], str | None]:
     return lambda candidate: candidate if candidate in known else None
 
 
+def words_of(*kind: str) -> Mapping[str, Any]:
+    """Return the words of a kind, such as `commands`, with those of extensions."""
+    found: dict[str, Any] = {}
+    for file in (_FILE, *(each.folder / _FILE.name for each in list_extensions())):
+        if file.is_file():
+            words = _read(file)
+            for key in kind:
+                words = words.get(key, {})
+            found |= words
+    return found
+
+
 @functools.cache
-def _words() -> Mapping[str, Any]:
+def _read(file: Path) -> Mapping[str, Any]:
     # libyaml, where PyYAML was built with it, takes a tenth of the time
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    words: Mapping[str, Any] = yaml.load(WORDS_FILE.read_text(encoding="utf-8"), Loader=loader)
+    words: Mapping[str, Any] = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)
     return words
 
 

@@ -4,3 +4,4 @@ Files outside of `commands` import torch.
 """
 
 NEEDS = ("evaluation",)
+PARTS = {"study": {"flops", "orderings"}}

@@ -75,16 +75,16 @@ class FieldOptions:
     html: bool = False
     """whether the texts are HTML, from which `clean.extractor` gets the text"""
     exported: bool = False
-    """whether the rows are documents of `clozeline export-documents`, which keep their uid, source,
-    URL, date, language, flags and `extra`"""
+    """whether the rows are exported documents, which keep their uid, source, URL, date, language,
+    flags and `extra`"""
 
     @model_validator(mode="after")
     def _refuse_other_names(self) -> Self:
         for key in ("text_key", *_OPTIONAL_KEYS):
             if self.exported and getattr(self, key) != getattr(FieldOptions, key):
                 raise ValueError(
-                    f"{key}: `exported: true` reads the columns that `clozeline export-documents` "
-                    "wrote: remove one of the two keys"
+                    f"{key}: `exported: true` reads the columns of exported documents: remove one "
+                    "of the two keys"
                 )
         return self
 

@@ -21,6 +21,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import HIDE
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import SENTENCES
 from clozeline.registry import Component
@@ -332,6 +333,15 @@ def test_each_command_takes_its_part(tmp_path):
     path.write_text("{pipeline: {corpus: a}}")
     with pytest.raises(ConfigurationError, match="expected the key 'train', got pipeline"):
         read_composed(TrainConfig, path)
+
+
+def test_a_file_of_a_command_of_an_extension_is_known_while_it_is_there(tmp_path, monkeypatch):
+    path = write(tmp_path, own="{flops: 1e18}")
+    with pytest.raises(ConfigurationError, match="is a recipe of `clozeline study`, not of"):
+        read_composed(TrainConfig, path)
+
+    monkeypatch.setenv(HIDE, "studies")
+    assert read_composed(TrainConfig, path) == {"flops": 1e18}
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ import re
 
 import pytest
 
+from clozeline import HOME
 from clozeline.__main__ import commands
 from clozeline.command import keys_of
 from clozeline.configuration.config import load_keys
 from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import parse_yaml
-from clozeline.configuration.words_elsewhere import WORDS_FILE, _words, translate_key
+from clozeline.configuration.words_elsewhere import _FILE, _read, translate_key, words_of
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import HIDE
 from clozeline.extensions.inference.generation import Settings as GenerateSettings
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
@@ -21,7 +23,8 @@ from clozeline.train.command import main as train
 from clozeline.train.configuration.config import TrainConfig
 from tests.registries import REGISTRIES
 
-WORDS = parse_yaml(WORDS_FILE.read_text(encoding="utf-8"))
+FILES = [_FILE, *HOME.glob(f"extensions/*/{_FILE.name}")]
+WORDS = {kind: words_of(kind) for kind in ("keys", "algorithms", "commands")}
 SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOptions)
 
 
@@ -37,8 +40,17 @@ def option_names():
     return listed
 
 
-def test_the_words_are_read_as_strict_yaml_reads_them():
-    assert _words() == WORDS
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_the_words_are_read_as_strict_yaml_reads_them(file):
+    assert _read(file) == parse_yaml(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("hide", "lead"), [("", "evaluate"), ("evaluation", None)])
+def test_words_lead_to_what_an_extension_adds(hide, lead, monkeypatch):
+    monkeypatch.setenv(HIDE, hide)
+
+    assert words_of("commands").get("perplexity", {"write": [None]})["write"] == [lead]
+    assert "fit" in words_of("commands")
 
 
 def test_there_are_words_of_each_kind():
