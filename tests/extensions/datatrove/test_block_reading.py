@@ -90,12 +90,21 @@ def test_another_version_of_the_package_is_another_key(monkeypatch, entry):
     assert describe_algorithms([block]) != before
 
 
+def test_html_is_extracted(tmp_path, entry):
+    page = "<html><body><main><p>A paragraph of text.</p></main></body></html>"
+    (tmp_path / "data/0.json").write_text(json.dumps({"text": page}))
+    found = run_clean({**entry(), "html": True}, tmp_path / "out")
+    assert "A paragraph of text." in texts(found)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"options": {"folder": "nowhere"}}, "No such file"),
         ({"block": f"{MODULE}:Missing"}, "has no 'Missing'"),
-        ({"block": None}, "expected one of the keys `path` and `block`"),
+        ({"block": None}, "block"),
+        ({"reader": "jsonl"}, "expected the key `path`"),
+        ({"path": "here"}, "expected no `path`"),
         ({"tasks": 0}, "tasks"),
     ],
 )
