@@ -128,7 +128,7 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
 
 
 def test_shown_and_verified(tmp_path, capsys):
-    """By the page, by `filter-report`, and counted a second time."""
+    """By `filter-report`, and counted a second time."""
     texts = "".join(
         json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n"
         for n in range(9)
@@ -139,13 +139,7 @@ def test_shown_and_verified(tmp_path, capsys):
 
     assert len(malformed(done)) == 30
 
-    content = write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"]).read_text(
-        encoding="utf-8"
-    )
-
-    assert "clean · bad_json · malformed records: 30" in content
-    assert f"<td class=n>{len(texts) + 8:,}</td>" in content
-
+    write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"])
     counts, first = collect_malformed(tmp_path / "out", 2)
 
     assert counts["bad_json"] == 30
