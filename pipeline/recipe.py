@@ -10,7 +10,7 @@ from dataclasses import field, is_dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
@@ -34,10 +34,12 @@ from clozeline.pipeline import all_stages, is_of_extension, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
-from clozeline.pipeline.ingest.readers._read_task import ReadTask
 from clozeline.pipeline.registries import EXECUTORS, READERS, ExecutorComponent
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.registry import options_of
+
+if TYPE_CHECKING:  # the readers import what finds encodings, which a command line does not need
+    from clozeline.pipeline.ingest.readers._read_task import ReadTask
 
 _CORPUS: Final = "default"
 """name of the corpus if a stage runs without a recipe"""
@@ -93,7 +95,7 @@ class InputEntry:
         require_code("language", self.language)
         require_code("target_language", self.target_language)
 
-    def read_tasks(self) -> Sequence[ReadTask]:
+    def read_tasks(self) -> "Sequence[ReadTask]":
         """Return the tasks of a reader that fetches its documents; empty for other readers."""
         if self.reader is None or (reader := READERS.load_class(self.reader)).reads_files:
             return ()
