@@ -156,13 +156,16 @@ import_module("sklearn.base")
 _SECTIONS = (
     (Path(__file__).parent / "command_lines.txt").read_text(encoding="utf-8").split("\n\n# ")[1:]
 )
-MADE, READERS, STARTERS = (section.splitlines()[1:] for section in _SECTIONS)
 COMMANDS = {
     name: command
     for group in commands().values()
     for name, command in group.items()
     if name != "work"  # a worker ends its process, which is that of the tests here
 }
+MADE, READERS, STARTERS = (
+    [line for line in section.splitlines()[1:] if line.split()[0] in COMMANDS]
+    for section in _SECTIONS
+)
 STAGES = {
     COMMANDS[line.split()[0]].stage or "": line
     for line in READERS

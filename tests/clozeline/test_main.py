@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
+from clozeline.extension_list import list_extensions
 from clozeline.pipeline import all_stages
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +24,11 @@ def test_every_stage_and_every_tool_is_a_command_with_a_summary():
 
     assert {name.replace("-", "_") for name in groups["one stage of it"]} == set(all_stages())
 
-    files = [*(ROOT / "tools").glob("*/*.py"), *(ROOT / "extensions").glob("*/commands/*.py")]
-    tools = {path.stem for path in files} - {"__init__"}
+    folders = [
+        *(ROOT / "tools").iterdir(),
+        *(each.folder / "commands" for each in list_extensions()),
+    ]
+    tools = {path.stem for folder in folders for path in folder.glob("[!_]*.py")}
 
     assert {command.file.stem for group in groups.values() for command in group.values()} >= tools
 
