@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.pipeline.dedup import representatives
 from clozeline.pipeline.dedup.near import Sketch
 from clozeline.pipeline.dedup.parts import COMPARED_PRIORITY, smallest_uids, uid_column
 from clozeline.pipeline.dedup.representatives import choose_representatives
+from clozeline.pipeline.execution import shuffle
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
 from tests.pipeline.dedup.slow_clusters import likeness, list_clusters, slow_clusters
 
@@ -77,16 +79,19 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     pairs = [
         (key, row) for key, members in keys for row in data.draw(st.permutations(sorted(members)))
     ]
-    kept, similarity = choose_representatives(
-        np.array([key for key, _ in pairs], np.uint64),
-        np.array([row for _, row in pairs], np.int64),
-        uid_column(uids),
-        np.array(merit, np.int64),
-        np.array(sketches, np.uint16),
-        verify,
-    )
+    rounds = data.draw(st.sampled_from([1, 2, 32]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(representatives, "MOST_ROUNDS", rounds)
+        kept, similarity = choose_representatives(
+            np.array([key for key, _ in pairs], np.uint64),
+            np.array([row for _, row in pairs], np.int64),
+            uid_column(uids),
+            np.array(merit, np.int64),
+            np.array(sketches, np.uint16),
+            verify,
+        )
 
-    assert kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify)
+    assert kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify, rounds)
     assert similarity.tolist() == [
         likeness(sketches[row], sketches[best]) for row, best in enumerate(kept.tolist())
     ]
@@ -139,12 +144,16 @@ def planted(draw, texts):
 
 
 @pytest.mark.parametrize(("seed", "shards"), [(1, 1), (2, 5)])
-def test_the_stage_keeps_what_a_comparison_of_all_pairs_keeps(run_dedup, seed, shards):
+def test_the_stage_keeps_what_a_comparison_of_all_pairs_keeps(run_dedup, monkeypatch, seed, shards):
+    """Also if the files of a shuffle are bundled, and units run backwards."""
+    if shards > 1:
+        monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
+        monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 4)
     draw = random.Random(seed)
     texts = planted(draw, [prose(100 * seed + n, 150) for n in range(60)])
     rows = [document(number, text) for number, text in enumerate(texts)]
     stays, goes, clusters, groups = slow_dedup(rows)
-    result = run_dedup([rows[:50], [], rows[50:]], {}, shards=shards)
+    result = run_dedup([rows[:50], [], rows[50:]], {}, shards=shards, reverse=shards > 1)
     found = result.clusters("near")
 
     assert {row.uid for row in result.documents()} == stays

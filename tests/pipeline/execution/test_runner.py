@@ -68,10 +68,11 @@ def test_counts_that_add_up_in_each_unit_and_not_in_all_end_the_stage(tmp_path, 
 
 
 def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monkeypatch):
+    save = UnitRecord.save
+
     def write_other(record, folder):
-        path = UnitRecord.path(folder, record.pass_name, record.unit)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text('{"colour": 99}')
+        record.arguments = {**record.arguments, "version": 99}
+        save(record, folder)
 
     with monkeypatch.context() as patch:
         patch.setattr(UnitRecord, "save", write_other)
