@@ -1,6 +1,7 @@
 """What `pip install` takes has every file below one name, and works without the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -107,3 +108,13 @@ def test_an_installed_wheel_goes_from_texts_to_an_exported_model(distributions, 
     clozeline("fill-mask", "mine/run", "text=A shard is a <mask> of a set.")
     clozeline("export-model", "mine/run", "exported")
     assert (tmp_path / "exported" / "model.safetensors").is_file()
+
+    # one folder of an extension after another is gone: the rest works
+    for folder in sorted(Path(site, "clozeline", "extensions").iterdir(), reverse=True):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+            assert f"\n{folder.name}: " not in clozeline("--help")
+
+    clozeline("pipeline", "--config", "mine/pipeline.yaml")
+    clozeline("train", "--config", "mine/train.yaml", *SMALL, "output=mine/again")
+    clozeline("inspect-shard", next(tmp_path.glob("mine/**/corrupt/*/train")))
