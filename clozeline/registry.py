@@ -17,7 +17,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -35,6 +35,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline import plugins
+from clozeline.configuration.added_keys import AddedKey
 from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
@@ -175,6 +176,10 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             f"{module.__file__}: expected a class named like the "
             f"file{self.suffix and ' and ' + self.suffix}, found none"
         )
+
+    def added_keys(self) -> dict[str, AddedKey]:
+        """Return keys of a configuration, one for each class, which is then a config class."""
+        return {name: AddedKey(name, partial(self.load_class, name)) for name in self.available()}
 
     def options_class(self, name: str) -> type | None:
         """Return the class of the options of an algorithm, if it has one."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.clean.filters import Filter
     from clozeline.pipeline.clean.languages import LanguageIdentifier
     from clozeline.pipeline.corrupt.objectives import Objective
+    from clozeline.pipeline.dedup.keys import DedupKey
     from clozeline.pipeline.execution.executors import Executor
     from clozeline.pipeline.group.groupings import Grouping
     from clozeline.pipeline.ingest.readers import Reader
@@ -33,6 +34,10 @@ LANGUAGES: Registry["LanguageIdentifier"] = Registry(
 """Language identifiers."""
 FILTERS: Registry["Filter"] = Registry("clozeline.pipeline.clean.filters", "Filter")
 """Filters of documents."""
+DEDUP_KEYS: Registry["DedupKey"] = Registry(
+    "clozeline.pipeline.dedup.keys", "DedupKey", suffix="Config", address="keys/dedup"
+)
+"""Keys of `dedup` that extensions add."""
 TOKENIZERS: Registry["Tokenizer"] = Registry("clozeline.pipeline.tokenize.tokenizers", "Tokenizer")
 """Tokenizers."""
 SENTENCES: Registry["SentenceSplitter"] = Registry(

@@ -1,1 +1,1 @@
-"""Choose what a corpus holds: copies by language and source, and no items of evaluation sets."""
+"""Choose what a corpus holds: copies by language and source, no repeats, no items of tests."""

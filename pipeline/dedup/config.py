@@ -5,11 +5,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import Common
+from clozeline.pipeline.registries import DEDUP_KEYS
 
-Within: TypeAlias = Literal["all", "source"]
-"""Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
 Key: TypeAlias = Literal["text", "match", "url"]
 """`text` = stored text, `match` = words without case and marks, `url` = normalized URL."""
 
@@ -47,48 +47,15 @@ class NearConfig:
 
 
 @config_class
-class LinesConfig:
-    """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
-
-    max_documents: Annotated[int, Field(ge=1)] = 1
-    """documents, ≥ 1; a line in more of them is removed; lines are compared without case and
-    marks"""
-    numbers: bool = True
-    """true: different numbers make different lines; false: all numbers are equal, as in CCNet"""
-    keep: Literal["none", "first"] = "none"
-    """occurrence that stays: `none` (CCNet), or the `first`, in the document of smallest uid"""
-    min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
-    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always stay"""
-    within: Within = "all"
-    """documents that are counted: `all`, or those of the same `source` of the input"""
-
-
-@config_class
-class SpansConfig:
-    """Removal of spans of sentences that occur again, except the first (C4, arXiv 1910.10683)."""
-
-    sentences: Annotated[int, Field(ge=1, le=100)] = 3
-    """sentences of a span, 1 to 100"""
-    numbers: bool = True
-    """true: different numbers make different sentences; false: all numbers are equal"""
-    within: Within = "all"
-    """documents among which spans are compared: `all`, or those of the same `source` of the
-    input"""
-
-
-@config_class
-class DedupConfig:
+@add_keys(DEDUP_KEYS.added_keys())
+class DedupConfig(Extensible):
     """Types of duplicates to remove; null disables a type."""
 
     exact: Annotated[ExactConfig | None, Common()] = field(default_factory=ExactConfig)
     """exact duplicates, removed first"""
     near: Annotated[NearConfig | None, Common()] = field(default_factory=NearConfig)
     """near-duplicates among the remaining documents"""
-    lines: LinesConfig | None = None
-    """lines that many of the remaining documents share"""
-    spans: SpansConfig | None = None
-    """spans of sentences that occur again in the remaining text"""
 
     def __post_init__(self) -> None:
-        if not any((self.exact, self.near, self.lines, self.spans)):
+        if not any((self.exact, self.near, *self.parts())):
             raise ValueError("all types are null: remove the key `dedup` from the recipe instead")

@@ -18,6 +18,7 @@ from clozeline.pipeline.execution.stages import Pass, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.schema import row_schema
+from clozeline.pipeline.text.normal_form import NormalForm
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
 """Names and numpy types of the fields of rows."""
@@ -139,11 +140,6 @@ DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
-PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
-"""Row of a removed piece: the row of its document in the part, and its units [first, last).
-
-Units are lines or sentences.
-"""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = row_schema(
@@ -175,13 +171,6 @@ SHUFFLES: Final[dict[str, tuple[_Side, _Side, str]]] = {
     "near-dropped": ("ranges", "ranges", "near-resolve"),
     # near copies, to the parts that name them
     "near-drops": ("ranges", "parts", "near-clusters"),
-    # hashes of lines, to their ranges
-    "lines-hashes": ("parts", "ranges", "lines-hashes"),
-    # lines to remove, to their parts
-    "lines-drops": ("ranges", "parts", "lines-drops"),
-    # the same for spans of sentences
-    "spans-hashes": ("parts", "ranges", "spans-hashes"),
-    "spans-drops": ("ranges", "parts", "spans-drops"),
 }
 """Sources, destinations and writing pass of each shuffle of rows."""
 
@@ -194,22 +183,15 @@ class DuplicateCounts(TypedDict, total=False):
     clusters: int  # with a document that is dropped
 
 
-class PieceCounts(TypedDict, total=False):
-    """Counts of repeated pieces of texts."""
-
-    pairs: int  # documents with a translation, which are skipped
-    repeated: int  # pieces that repeat
-
-
 class DedupCounts(RewriteCounts, total=False):
     """Counts of a unit of `dedup`."""
 
     without_key: int  # documents without a key for exact dedup, such as a URL
     exact: DuplicateCounts
     near: DuplicateCounts
-    pieces: dict[str, PieceCounts]  # by type: lines, spans
-    edited: int  # documents without some pieces
-    edits: dict[str, int]  # characters removed from them, by type
+    pieces: dict[str, dict[str, int]]  # counts of keys of extensions, by key
+    edited: int  # documents from which such keys removed a part
+    edits: dict[str, int]  # characters that they removed, by key
 
 
 @dataclass(frozen=True)
@@ -222,8 +204,8 @@ class Parts:
     """number of hash ranges"""
     compared: frozenset[int] = frozenset()
     """numbers of the parts whose documents are compared by exact and near dedup, never written"""
-    salts: Mapping[str, str] = field(default_factory=dict)
-    """salts of shuffles, by name"""
+    forms: Mapping[str, NormalForm] = field(default_factory=dict)
+    """stored forms of texts by source group"""
 
     @cached_property
     def range_names(self) -> tuple[str, ...]:
@@ -234,13 +216,17 @@ class Parts:
         """
         return tuple(f"{number:06d}-of-{self.ranges:06d}" for number in range(self.ranges))
 
+    @property
+    def compare(self) -> dict[str, bool]:
+        """Whether the documents of each part are only compared."""
+        return {part: number in self.compared for number, part in enumerate(self.names)}
+
     def shuffle(self, name: str) -> Shuffle:
         """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
         if name not in self._shuffles:
             source, destination, writer = SHUFFLES[name]
             sides = {"parts": self.names, "ranges": self.range_names, "one": ("000000",)}
-            salt = self.salts.get(name, "")
-            self._shuffles[name] = Shuffle(name, sides[source], sides[destination], writer, salt)
+            self._shuffles[name] = Shuffle(name, sides[source], sides[destination], writer)
         return self._shuffles[name]
 
     @cached_property

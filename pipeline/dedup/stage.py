@@ -1,4 +1,4 @@
-"""Remove exact and near duplicates of documents, then repeated lines and spans of sentences.
+"""Remove exact and near duplicates of documents, then what keys of extensions find within texts.
 
 Decisions depend on the set of (uid, content) alone, not on the order of documents, the number of
 tasks or the parts.
@@ -14,16 +14,7 @@ from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NearSignatures, Sketch
 from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges, no_pieces
-from clozeline.pipeline.dedup.repeats import (
-    LinePieces,
-    PieceDrops,
-    PieceHashes,
-    RemovalTypes,
-    RemoveDuplicates,
-    SpanPieces,
-    TextPieces,
-    salt_pieces,
-)
+from clozeline.pipeline.dedup.removal import RemovalTypes, RemoveDuplicates
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage
@@ -53,11 +44,8 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def passes(self) -> Iterator[Pass[DedupCounts]]:
         exact = self.config.exact
         near = self.config.near
-        pieces = {f"{each.NAME}-drops": each for each in choose_pieces(self.config)}
-        forms = self._stored_forms()
-        salts = {name: salt_pieces(each, forms) for name, each in pieces.items()}
         ranges = count_ranges(self.plan.shards)
-        parts = Parts(self.plan.names, ranges, self.plan.compared, salts)
+        parts = Parts(self.plan.names, ranges, self.plan.compared, self._stored_forms())
         find = parts.shuffle
         exact_drops = no_pieces("exact-drops")
         near_drops = no_pieces("near-drops")
@@ -85,28 +73,14 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             yield from parts.passes("near-signatures", signing)
             yield from near_passes(parts, near, exact is not None)
 
-        runs = tuple(
-            find(name).pieces if name in pieces else no_pieces(name)
-            for name in ("lines-drops", "spans-drops")
-        )
-        removals = RemovalTypes(exact_drops, near_drops, runs, self.recipe.seed, pieces, forms)
-        is_compared = {part: number in parts.compared for number, part in enumerate(parts.names)}
-
-        for drops, each in pieces.items():
-            earlier = removals.before(drops)
-            sent = find(f"{each.NAME}-hashes")
-            sending = {
-                part: PieceHashes(part, is_compared[part], each, earlier, sent)
-                for part in parts.names
-            }
-            yield from parts.passes(f"{each.NAME}-hashes", sending)
-            dropping = {
-                name: PieceDrops(name, each, sent.pieces, find(drops)) for name in parts.range_names
-            }
-            yield from parts.passes(drops, dropping)
+        removals = RemovalTypes(exact_drops, near_drops, (), self.recipe.seed)
+        for key in self.config.parts():
+            edits = yield from key.passes(parts, removals)
+            removals = replace(removals, edits=(*removals.edits, edits))
 
         writing = {
-            part: RemoveDuplicates(part, is_compared[part], removals) for part in parts.names
+            part: RemoveDuplicates(part, is_compared, removals)
+            for part, is_compared in parts.compare.items()
         }
         yield Pass("main", writing)
 
@@ -138,26 +112,3 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(
             reason, "dedup"
         )
-
-
-def choose_pieces(config: DedupConfig) -> tuple[TextPieces, ...]:
-    """Return the types of pieces to remove, in this order."""
-    lines = config.lines
-    spans = config.spans
-    types = list[TextPieces]()
-
-    if lines is not None:
-        types.append(
-            LinePieces(
-                lines.max_documents,
-                lines.keep == "first",
-                lines.within,
-                1,
-                lines.numbers,
-                lines.min_letters,
-            )
-        )
-
-    if spans is not None:
-        types.append(SpanPieces(None, True, spans.within, spans.sentences, spans.numbers))
-    return tuple(types)

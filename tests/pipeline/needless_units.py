@@ -103,7 +103,9 @@ class Dependencies:
             # drops come from as many ranges as there are shards
             shards = self.shards * (own[f"documents/{unit}.arrow"] != part)
             files = {name: own[name] for name in own if not name.startswith("tmp/")}
-            return [part, kept, shards, files]
+            # with other keys that edit texts, all parts are written again
+            edits = stage == "dedup" and bool(options.get("lines"))
+            return [part, kept, shards, files, edits]
         if stage == "decontaminate":
             return [options, part, self._all(stage, "index"), part or self._all(stage, "matches")]
         if work == "exact-hashes":

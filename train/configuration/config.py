@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from clozeline import plugins
-from clozeline.configuration.added_keys import AddedKey, Extensible, add_keys
+from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import (
     HOME_EXPANDED,
     MayChange,
@@ -65,12 +64,7 @@ def _words(value: object) -> object:
 
 
 @config_class
-@add_keys(
-    {
-        name: AddedKey(name, partial(TRAINING_KEYS.load_class, name))
-        for name in TRAINING_KEYS.available()
-    }
-)
+@add_keys(TRAINING_KEYS.added_keys())
 class TrainConfig(Extensible):
     """A training run."""
 

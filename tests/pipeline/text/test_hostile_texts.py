@@ -18,10 +18,10 @@ import clozeline.pipeline
 from clozeline import errors
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.curation.decontaminate.ngram_index import Matcher, build_index
+from clozeline.extensions.curation.repeats import LinePieces
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import Sketch
-from clozeline.pipeline.dedup.repeats import LinePieces
 from clozeline.pipeline.registries import FILTERS, READERS, SEGMENTERS, SENTENCES
 from clozeline.pipeline.text.hosts import extract_host
 from clozeline.pipeline.text.normal_form import fold, normalize_as, normalize_field
@@ -160,7 +160,7 @@ def functions(folder):
         "normalize_as code": partial(normalize_as, "code"),
         "normalize_field": partial(normalize_field, "prose"),
         "near keys": lambda text: Sketch().signatures([text]),
-        "repeated lines": lambda text: lines.hashes(text, "en"),
+        "repeated lines": lambda text: list(lines.digests(text, "en")),
         "contamination": lambda text: Matcher(index).find(text),
         "items": lambda text: build_index([("0", (text,))], 13),
         "extract_host": lambda text: extract_host(f"http://{text}"),

@@ -3,8 +3,8 @@
 import pytest
 
 from clozeline.pipeline.text.sentences.regex import Regex
+from tests.extensions.curation.repeated_texts import documents, without_lines, without_spans
 from tests.pipeline.dedup.dedup_documents import document
-from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
 ALONE = {"exact": None, "near": None}
 
