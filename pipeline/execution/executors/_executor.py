@@ -104,7 +104,7 @@ def load_work(path: Path) -> Assignment:
                 f"{status.st_uid} and mode {mode:o}; it could run any code, so it is not read: "
                 "start the pipeline and all its workers as the same user"
             )
-        folder, names, pickled = pickle.load(file)
+        folder, names, pickled = pickle.loads(file.read())
     try:
         os.chdir(folder)
         os.environ[plugins.VARIABLE] = names
