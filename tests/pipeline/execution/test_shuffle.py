@@ -20,7 +20,6 @@ def fill(tmp_path, monkeypatch):
     destination and source."""
     monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 4)
     monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 16)
-    monkeypatch.setattr(shuffles, "_MOST_ROWS", 5)
 
     def fill(sources, destinations, rounds=1):
         names = [[f"{n} of {count}" for n in range(count)] for count in (sources, destinations)]
