@@ -110,7 +110,7 @@ NAMED_BY_HAND = {
     ),
     "a fixed part of a rule, which no key chooses": (
         "pipeline/clean/filters/c4_quality.py",
-        "pipeline/dedup/repeats.py",
+        "extensions/curation/repeats.py",
         "train/task_heads/_text_metrics.py",
         "pipeline/tables/lines.py",
         "pipeline/tables/texts.py",

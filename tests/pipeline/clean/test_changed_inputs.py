@@ -61,6 +61,12 @@ def replace_by_rename(path, other):
     new.rename(path)
 
 
+def rename_over(path, other):
+    new = path.with_name("new")
+    new.write_bytes(other)
+    new.rename(path)
+
+
 def write_over(path, other):
     path.write_bytes(other)
     os.utime(path, ns=(1, 1))
@@ -76,7 +82,7 @@ def change_before(monkeypatch, owner, action):
     monkeypatch.setattr(owner, "run", change_and_run)
 
 
-@pytest.mark.parametrize("change", [cut_at_a_line_end, replace_by_rename, write_over])
+@pytest.mark.parametrize("change", [cut_at_a_line_end, rename_over, write_over])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     tmp_path, monkeypatch, name, change

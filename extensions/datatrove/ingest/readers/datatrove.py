@@ -8,6 +8,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.named_algorithms import IsName
+from clozeline.errors import ConfigurationError
 from clozeline.extensions.datatrove.block_tasks import BlockTask
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import Item
@@ -31,7 +32,7 @@ class DatatroveReader(LineFileReader):
     class Options(JsonlReader.Options):
         """The block, its arguments, and how its texts are read."""
 
-        block: Annotated[str, IsName()]
+        block: Annotated[str, IsName()] = ""
         """class of a reader of datatrove, such as
         datatrove.pipeline.readers:HuggingFaceDatasetReader"""
         options: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +52,8 @@ class DatatroveReader(LineFileReader):
 
     @staticmethod
     def list_tasks(options: Options) -> Sequence[BlockTask]:
+        if not options.block:
+            raise ConfigurationError("reader datatrove: expected `block: module:Class`, got none")
         world = options.tasks
         return [BlockTask(options.block, options.options, rank, world) for rank in range(world)]
 
