@@ -85,6 +85,7 @@ objectives: $(STAMP)  ## make the golden bytes and the page of objectives and gr
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/python -m docs.generate.page
+	$(BIN)/python -m docs.generate.house
 
 rows: $(STAMP)  ## run every command of docs/rows.yaml, and write docs/rows.md from what they print
 	$(BIN)/python -m docs.generate.rows $(if $(ONLY),--only "$(ONLY)")
