@@ -7,11 +7,11 @@ point, and has the same form:
     mylab = "mylab"
 
 A package has a folder for each registry that it adds to, named by the address of the registry
-(`filters/`, `ingest/readers/`, `stages/`), and `commands/`. Its `__init__.py` begins with one
-sentence, and may declare `NEEDS`, the extensions that it imports, `EXTRA`, the extra of
-`pyproject.toml` with what it wants to be installed, and `PARTS` of configuration files, with keys
-that tell them. All of this is read without importing it. `words_elsewhere.yaml` has what other
-programs call its keys and commands.
+(`filters/`, `ingest/readers/`), a folder with `stage.py` for each stage, and `commands/`. Its
+`__init__.py` begins with one sentence, and may declare `NEEDS`, the extensions that it imports,
+`EXTRA`, the extra of `pyproject.toml` with what it wants to be installed, and `PARTS` of
+configuration files, with keys that tell them. All of this is read without importing it.
+`words_elsewhere.yaml` has what other programs call its keys and commands.
 
 The variable `CLOZELINE_HIDE` hides extensions: names by commas, or `all`. Processes started from
 here inherit it. An extension that needs a hidden one is hidden, too.

@@ -40,7 +40,7 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import list_extensions, refuse_twins
+from clozeline.extension_list import Extension, list_extensions, refuse_twins
 
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
@@ -135,6 +135,8 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
 
         Other names are returned unchanged.
         """
+        if not plugins.is_custom(name):
+            return name
         module, _, attribute = name.partition(":")
         return next(
             (
@@ -239,16 +241,12 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
 
     def _modules(self) -> Mapping[str, str]:
         """Return the module of each algorithm's file, by the name of the file."""
-        address = self.address or self.name
-        places = [(self.package, each) for each in importlib.import_module(self.package).__path__]
-        places += [
-            (f"{each.package}.{address.replace('/', '.')}", str(each.folder / address))
-            for each in list_extensions()
-            if (each.folder / address).is_dir()
-        ]
+        places = tuple(
+            (self.package, each) for each in importlib.import_module(self.package).__path__
+        ) + _find_folders(self.address or self.name, list_extensions())
         # os.stat rather than Path.stat, because every choice of an algorithm asks
         changed = tuple(os.stat(folder).st_mtime_ns for _, folder in places)  # noqa: PTH116
-        return _list_modules(self.folder, tuple(places), changed)
+        return _list_modules(self.folder, places, changed)
 
     @property
     def _interface(self) -> type:
@@ -280,6 +278,16 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
 def options_of(algorithm: type) -> Any:
     """Return the class of the options of an algorithm."""
     return cast(Any, algorithm).Options
+
+
+@lru_cache(_MOST_LISTINGS)
+def _find_folders(address: str, extensions: tuple[Extension, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the package and the folder of an address, in each extension that has it."""
+    return tuple(
+        (f"{each.package}.{address.replace('/', '.')}", str(each.folder / address))
+        for each in extensions
+        if (each.folder / address).is_dir()
+    )
 
 
 @lru_cache(_MOST_LISTINGS)

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import list_extensions, read_literals, refuse_twins
+
+_PACKAGE: Final = "clozeline.pipeline"
 
 
 class _StageFile(NamedTuple):
@@ -22,7 +24,6 @@ class _StageFile(NamedTuple):
 
     package: str
     path: Path
-    is_ours: bool
     declared: Mapping[str, Any]
     """literals in the class of the stage: its `name`, and stages `after` and `before` which it
     runs if the recipe has them"""
@@ -45,11 +46,11 @@ def stage_file(stage: str) -> Path:
 
 def is_of_extension(stage: str) -> bool:
     """Return whether an extension adds a stage."""
-    return not _find_stages()[stage].is_ours
+    return not _find_stages()[stage].package.startswith(f"{_PACKAGE}.")
 
 
 def _find_stages() -> Mapping[str, _StageFile]:
-    places = [("clozeline.pipeline", HOME / "pipeline")]
+    places = [(_PACKAGE, HOME / "pipeline")]
     return _order_stages((*places, *((each.package, each.folder) for each in list_extensions())))
 
 
@@ -97,8 +98,7 @@ def _read_stage(path: Path, package: str) -> _StageFile:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name.endswith("Stage"):
-            is_ours = package.startswith("clozeline.pipeline.")
-            return _StageFile(package, path, is_ours, read_literals(node.body))
+            return _StageFile(package, path, read_literals(node.body))
     raise ConfigurationError(f"{path}: expected a class whose name ends in Stage, found none")
 
 

@@ -39,6 +39,7 @@ from clozeline.pipeline.text.language_codes import require_code
 from clozeline.registry import options_of
 
 if TYPE_CHECKING:  # the readers import what finds encodings, which a command line does not need
+    from clozeline.pipeline.ingest.readers import Reader
     from clozeline.pipeline.ingest.readers._read_task import ReadTask
 
 _CORPUS: Final = "default"
@@ -66,7 +67,7 @@ class InputEntry:
 
     path: Annotated[str | list[str], HOME_EXPANDED, Common()] = field(default_factory=list)
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of these"""
-    reader: Annotated[Annotated[str, IsName()] | None, Common()] = None
+    reader: Annotated[str | None, Common()] = None
     """name of a reader; default: chosen by the first bytes of a file, then by its extension"""
     source: Annotated[str, Common()] = "default"
     """label of this source for filters, reports and mixtures; part of the document uid"""
@@ -83,10 +84,10 @@ class InputEntry:
 
     def __post_init__(self) -> None:
         try:
-            reads_files = self.reader is None or READERS.load_class(self.reader).reads_files
-            if bool(self.path) != reads_files:
+            fetches = self._find_fetching_reader() is not None
+            if bool(self.path) == fetches:
                 expected = (
-                    "the key `path`" if reads_files else f"no `path`: {self.reader} reads no files"
+                    f"no `path`: {self.reader} reads no files" if fetches else "the key `path`"
                 )
                 raise ConfigurationError(f"expected {expected}")
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
@@ -95,9 +96,14 @@ class InputEntry:
         require_code("language", self.language)
         require_code("target_language", self.target_language)
 
+    def _find_fetching_reader(self) -> "type[Reader] | None":
+        """Return the class of a reader that fetches its documents; None if files are read."""
+        reader = None if self.reader is None else READERS.load_class(self.reader)
+        return None if reader is None or reader.reads_files else reader
+
     def read_tasks(self) -> "Sequence[ReadTask]":
         """Return the tasks of a reader that fetches its documents; empty for other readers."""
-        if self.reader is None or (reader := READERS.load_class(self.reader)).reads_files:
+        if self.reader is None or (reader := self._find_fetching_reader()) is None:
             return ()
         keys = select_options(self.reader, self.options)
         return reader.list_tasks(validate(options_of(reader), keys, f"reader {self.reader}"))

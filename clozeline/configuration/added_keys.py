@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler
+from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
 from pydantic_core import CoreSchema, core_schema
 
@@ -29,12 +29,9 @@ T = TypeVar("T")
 class AddedKey:
     """A key and its config class, which `load` imports; the key is null where it is not set."""
 
-    def __init__(
-        self, key: str, load: Callable[[], Any], *, meaning: str = "", of_extension: bool = True
-    ) -> None:
+    def __init__(self, key: str, load: Callable[[], Any], *, of_extension: bool = True) -> None:
         self._key = key
         self.schema = load
-        self.meaning = meaning
         self.of_extension = of_extension
 
     def __get_pydantic_core_schema__(
@@ -99,7 +96,7 @@ def add_keys(added: Mapping[str, AddedKey]) -> Callable[[type[T]], type[T]]:
         names = [*own, *((name, "an extension") for name in added)]
         refuse_twins("configuration key", names, lambda pair: pair)
         for name, key in added.items():
-            cls.__annotations__[name] = Annotated[Any, key, Field(description=key.meaning or None)]
+            cls.__annotations__[name] = Annotated[Any, key]
             setattr(cls, name, None)
         setattr(cls, "ADDED", added)  # noqa: B010 (a class of any type)
         return cls

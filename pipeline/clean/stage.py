@@ -26,7 +26,7 @@ from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.language_codes import suggest_codes
-from clozeline.registry import Component
+from clozeline.registry import Component, NamesAlgorithms
 
 _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
@@ -80,9 +80,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                             f"'{code}'; {suggest_codes(code, known)}"
                         )
 
-            # an unusable model, list or option is an error before the work starts
+            # an unusable model, list or class is an error before the work starts
             for step in (*(source.filters or ()), source.extractor):
-                if step is not None:
+                if step is not None and (
+                    list_data_files(step.options) or isinstance(step.options, NamesAlgorithms)
+                ):
                     step.build()
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:

@@ -29,7 +29,7 @@ class Versioned(Protocol):
 def describe_algorithms(types: Iterable[type]) -> dict[str, Any]:
     """Return the versions of algorithms, and digests of the source of custom ones, by name.
 
-    Blocks of datatrove have no version: that of its package is part of the digest.
+    A class of another package may have no version: that of its package is part of the digest.
     """
     algorithms = list(types)
     versions = {

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
+from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX
 
 READ_FOLDER: Final = "read"
 """Folder of the fetched documents and their records, in the output of a run."""
@@ -26,7 +28,7 @@ class ReadTask(ABC):
     @property
     def file(self) -> str:
         """Path of the documents, relative to `READ_FOLDER`."""
-        return f"documents/{self.name}.jsonl.zst"
+        return f"{DOCUMENTS_FOLDER}{self.name}{JSON_LINES_SUFFIX}"
 
     def find(self, output: Path | None) -> Path:
         """Return the path of the documents of a run; ConfigurationError before they are read."""
