@@ -16,6 +16,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.registries import HEADS
 
+Better: TypeAlias = Literal["higher", "lower"]
+"""Direction in which a metric is better."""
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
 

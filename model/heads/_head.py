@@ -5,6 +5,7 @@ The bases predict labeled positions, rows, or tokens of the vocabulary.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, cast
 
 import torch
@@ -14,6 +15,7 @@ from clozeline import plugins
 from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import (
+    Better,
     HeadOptions,
     LabelOptions,
     RowHeadOptions,
@@ -54,6 +56,8 @@ class Head(nn.Module, ABC):
     """Unit of its predictions: labeled positions, all tokens of the labeled rows, or rows."""
     left_padding: ClassVar[bool] = False
     """Whether it can read rows that are padded on the left."""
+    figures: ClassVar[Mapping[str, Better | None]] = MappingProxyType({})
+    """Names of the sums that `metrics` returns, and which values are better; None: neither."""
     class_ending: ClassVar[str | None] = None
     """Ending of the transformers class with this head, such as `ForTokenClassification`; None: no
     class has it."""
@@ -114,7 +118,7 @@ class Head(nn.Module, ABC):
         return self.logits(hidden)
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return further sums by name, logged as shares of the divisor, such as accuracy."""
+        """Return the sums named in `figures`, logged as shares of the divisor."""
         return {}
 
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
@@ -145,7 +149,7 @@ class Head(nn.Module, ABC):
         # deeper classifiers weigh more (PABEE)
         depths = torch.arange(1, len(losses) + 1, device=losses.device)
         total = (losses * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
-        metrics = {f"exit_{depth}": loss for depth, loss in enumerate(losses.detach(), start=1)}
+        metrics = dict(zip(exit_figures(len(losses)), losses.detach(), strict=True))
         return Loss(total, final.divisor, {**final.metrics, **metrics})
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
@@ -191,6 +195,11 @@ class Head(nn.Module, ABC):
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return tensors if self.options.unit == "label" else weigh_rows_equally(tensors, self.key())
+
+
+def exit_figures(layers: int) -> list[str]:
+    """Return the names of the losses of off-ramps and head, in the order of the layers."""
+    return [f"exit_{depth}" for depth in range(1, layers + 1)]
 
 
 class Heads(nn.ModuleDict):

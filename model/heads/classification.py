@@ -44,6 +44,7 @@ class ClassificationHead(RowHead):
                 "multi_label_classification" if self.multi_label else "single_label_classification"
             )
 
+    figures: ClassVar = {"accuracy": "higher"}
     class_ending: ClassVar = "ForSequenceClassification"
     options: Options
 

@@ -29,6 +29,7 @@ class CorrectiveHead(VocabularyHead):
     left_padding: ClassVar = False
     reads: ClassVar = (LABEL_INDEX, LABEL_IDS, LENGTHS)
     host_tensors: ClassVar = frozenset({"real_index"})
+    figures: ClassVar = {"accuracy": "higher", "replaced": None}
 
     @config_class
     class Options(HeadOptions):

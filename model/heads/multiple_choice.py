@@ -25,6 +25,7 @@ class MultipleChoiceHead(RowHead):
 
     target: ClassVar = "multiple_choice"
     label = "label"
+    figures: ClassVar = {"accuracy": "higher"}
     class_ending: ClassVar = "ForMultipleChoice"
     reads: ClassVar = (
         BatchField("label", "row", filler=IGNORED, below="choices"),

@@ -33,6 +33,7 @@ class SpanHead(Head):
         BatchField("answer_places", "token", "bool"),
     )
     Options: ClassVar = ClassifierOptions
+    figures: ClassVar = {"exact": "higher"}
     class_ending: ClassVar = "ForQuestionAnswering"
     options: ClassifierOptions
 

@@ -38,6 +38,7 @@ class TaggingHead(LabelHead):
             ClassOptions.__post_init__(self)
             ClassifierOptions.__post_init__(self)
 
+    figures: ClassVar = {"accuracy": "higher"}
     class_ending: ClassVar = "ForTokenClassification"
     options: Options
 

@@ -98,7 +98,6 @@ ENTRIES = {
     "distil.start.source": DISTILLED,
     "distil.teacher": DISTILLED,
     "early_stop": Key({"metric": "heldout/loss", "target": 100.0}),
-    "early_stop.higher": OF_STOP,
     "early_stop.metric": OF_STOP,
     "early_stop.patience": OF_STOP,
     "early_stop.target": OF_STOP,

@@ -1,7 +1,8 @@
 """Early stopping: end a run when a held-out metric stops improving, or reaches a target."""
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass as plain_dataclass
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -10,6 +11,8 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.registries import HEADS
 
 MEAN: Final = "mean"
 """Name, in metrics, of the mean over the held-out sets; a set of this name comes first."""
@@ -22,13 +25,19 @@ class EarlyStopConfig:
     metric: str
     """metric of a held-out set: heldout/loss, heldout/losses/masked_lm,
     dev/figures/classification/accuracy; mean/loss is the mean over all held-out sets, for example
-    one per language"""
+    one per language. A loss is to fall, and an accuracy to rise"""
     patience: Annotated[int, Field(ge=1)] = 3
     """evaluations in a row without improvement after which the run ends"""
-    higher: bool = False
-    """higher values are better, as for accuracy"""
     target: float | None = None
     """end the run at this value or a better one; null: none"""
+
+    @property
+    def higher(self) -> bool:
+        """Whether higher values are better, as the head of a figure says; a loss is to fall."""
+        _, _, rest = self.metric.partition("/")
+        group, _, inside = rest.partition("/")
+        head, _, name = inside.partition("/")
+        return group == "figures" and HEADS.load_class(head).figures.get(name) == "higher"
 
     def meets_target(self, value: float | None) -> bool:
         """Return whether a value is the target or better."""
@@ -51,28 +60,33 @@ class Best:
 
 
 def check_metric(
-    config: EarlyStopConfig, sets: Mapping[str, object], heads: Mapping[str, object]
+    config: EarlyStopConfig, sets: Iterable[str], heads: Mapping[str, HeadOptions], layers: int
 ) -> None:
-    """Check before the first step that evaluations will have the metric.
+    """Check that evaluations of a model with `layers` layers will have the metric."""
+    from clozeline.model.heads._head import exit_figures  # imports torch, as training does
 
-    Names of `figures` are known to the first evaluation only, which `metric_value` checks.
-    """
-    name, _, rest = config.metric.partition("/")
-    group, _, inside = rest.partition("/")
-    known = rest == "loss" or (group in ("losses", "figures") and inside.partition("/")[0] in heads)
-    if known and (name in sets or (name == MEAN and sets)):
-        return
-    listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))]
-    listed += [f"{dataset}/losses/{head}" for dataset in sets for head in heads]
-    raise ConfigurationError(
-        "early_stop.metric: expected one of "
-        f"{', '.join(listed) or 'a held-out set, but there is no held-out set'}, or "
-        f"SET/figures/HEAD/NAME, got {config.metric!r}"
-    )
+    # what each set has, and which of it is better or worse
+    names = ["loss", *(f"losses/{head}" for head in heads)]
+    for head, options in heads.items():
+        figures = HEADS.load_class(head).figures.items()
+        judged = [name for name, better in figures if better is not None]
+        exits = [] if options.exits is None else exit_figures(layers)
+        names += [f"figures/{head}/{name}" for name in (*judged, *exits)]
+
+    known = [f"{dataset}/{name}" for dataset in sets for name in names]
+    if known:
+        known += [f"{MEAN}/{name}" for name in names]
+    if config.metric not in known:
+        near = difflib.get_close_matches(config.metric, known, n=1)
+        raise ConfigurationError(
+            "early_stop.metric: expected one of "
+            f"{', '.join(known) or 'a held-out set, but there is no held-out set'}, got "
+            f"{config.metric!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
 
 
 def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
-    """Return a metric of an evaluation of each set."""
+    """Return a metric that `check_metric` has passed from an evaluation of each set."""
     name, _, rest = metric.partition("/")
     if name == MEAN and name not in evaluations:
         return fmean(metric_value(evaluations, f"{dataset}/{rest}") for dataset in evaluations)
@@ -80,12 +94,7 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
     evaluation = evaluations[name]
     if rest == "loss":
         return float(evaluation.loss)
-    values: Mapping[str, float] = getattr(evaluation, group)
-    if inside not in values:
-        listed = ", ".join(f"{name}/{group}/{value}" for value in values) or "none"
-        raise ConfigurationError(f"early_stop.metric: expected one of {listed}, got {metric!r}")
-
-    return float(values[inside])
+    return float(getattr(evaluation, group)[inside])
 
 
 def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:

@@ -146,7 +146,7 @@ def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
             "set data.heldout, or checkpoint.keep_best=false"
         )
     if config.early_stop is not None:
-        check_metric(config.early_stop, datasets.heldout, config.model.heads)
+        check_metric(config.early_stop, datasets.heldout, config.model.heads, config.model.layers)
     return replace(config, model=with_task_settings(config.model, list(_manifests(datasets))))
 
 

@@ -75,6 +75,14 @@ class TaskScores:
     """metric → signature of sacrebleu"""
     unparsable: int | None = None
     """generated texts that name no class or number"""
+    lower: frozenset[str] = frozenset()
+    """metrics of which lower values are better"""
+
+    def better_baselines(self, metric: str) -> list[str]:
+        """Return the baselines that have a better value of a metric."""
+        sign = -1.0 if metric in self.lower else 1.0
+        value = sign * self.metrics[metric]
+        return [name for name, scores in self.baselines.items() if value < sign * scores[metric]]
 
 
 class HeadTensors:

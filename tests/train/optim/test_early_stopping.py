@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.registries import HEADS
 from clozeline.train.optim.early_stopping import (
     Best,
     EarlyStopConfig,
@@ -16,7 +17,24 @@ from clozeline.train.optim.early_stopping import (
     update_best,
 )
 
-HEADS = {"masked_lm": 1.0, "token": 50.0}
+CASES = {"masked_lm": {}, "token": {}, "classification": {"classes": 2, "exits": "joint"}}
+KNOWN = {
+    "loss": False,
+    "losses/masked_lm": False,
+    "losses/token": False,
+    "losses/classification": False,
+    "figures/token/accuracy": True,
+    "figures/classification/accuracy": True,
+    "figures/classification/exit_1": False,
+    "figures/classification/exit_2": False,
+}
+"""Metrics of a set, and whether higher values are better."""
+RISES = {False: "heldout/loss", True: "heldout/figures/token/accuracy"}
+
+
+def check(metric, *sets):
+    heads = {name: HEADS.load_class(name).Options(**options) for name, options in CASES.items()}
+    check_metric(EarlyStopConfig(metric=metric), sets, heads, layers=2)
 
 
 def waited(history, *, higher):
@@ -37,7 +55,7 @@ def waited(history, *, higher):
 @pytest.mark.parametrize("higher", [False, True])
 def test_the_state_says_what_the_whole_history_says(*, higher):
     generator = np.random.Generator(np.random.PCG64(5))
-    config = EarlyStopConfig(metric="heldout/loss", patience=3, higher=higher)
+    config = EarlyStopConfig(metric=RISES[higher], patience=3)
 
     for _ in range(40):
         history = [
@@ -51,7 +69,7 @@ def test_the_state_says_what_the_whole_history_says(*, higher):
         for number, value in enumerate(history):
             best = update_best(config, best, value, 10 * number)
             place, evaluations = waited(history[: number + 1], higher=higher)
-            assert best == Best("heldout/loss", history[place], 10 * place, evaluations)
+            assert best == Best(config.metric, history[place], 10 * place, evaluations)
             assert should_stop(config, best) == (evaluations >= 3)
 
 
@@ -84,7 +102,7 @@ def test_another_metric_begins_afresh_and_another_patience_does_not():
 )
 def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
     """The third value is the target itself."""
-    config = EarlyStopConfig(metric="a/loss", target=values[2], patience=9, higher=higher)
+    config = EarlyStopConfig(metric=RISES[higher], target=values[2], patience=9)
     best = None
     ended = []
     for step, value in enumerate(values[:3]):
@@ -92,13 +110,13 @@ def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
         ended.append(should_stop(config, best))
 
     assert ended == [False, False, True]
-    assert best == Best("a/loss", values[2], 2, 0)
-    assert not should_stop(EarlyStopConfig(metric="b/loss", target=values[2], higher=higher), best)
+    assert best == Best(config.metric, values[2], 2, 0)
+    assert not should_stop(EarlyStopConfig(metric="b/loss", target=values[2]), best)
 
     worse = update_best(config, update_best(config, None, math.nan, 0), values[3], 1)
 
     assert not should_stop(config, worse)
-    assert not should_stop(EarlyStopConfig(metric="a/loss"), best)
+    assert not should_stop(EarlyStopConfig(metric=config.metric), best)
 
 
 def test_metrics_are_found_by_set_kind_and_name():
@@ -120,31 +138,34 @@ def test_metrics_are_found_by_set_kind_and_name():
 
     assert metric_value(named, "mean/loss") == 9.0, "a set of this name comes first"
 
-    with pytest.raises(
-        ConfigurationError, match="one of de/figures/token/accuracy, got 'de/figures/token/f1'"
-    ):
-        metric_value(found, "de/figures/token/f1")
+
+@pytest.mark.parametrize("dataset", ["de", "mean"])
+def test_every_metric_of_a_head_is_known_before_the_first_step_with_its_direction(dataset):
+    for name, rises in KNOWN.items():
+        check(f"{dataset}/{name}", "de")
+        assert EarlyStopConfig(metric=f"{dataset}/{name}").higher == rises, name
 
 
 @pytest.mark.parametrize(
-    "metric", ["de/loss", "de/losses/token", "de/figures/token/f1", "mean/loss"]
+    ("metric", "near"),
+    [
+        ("loss", None),
+        ("de/los", "de/loss"),
+        ("de/loss/x", "de/loss"),
+        ("mean/los", "mean/loss"),
+        ("de/losses/lm", "de/losses/masked_lm"),
+        ("de/figures/token/acuracy", "de/figures/token/accuracy"),
+        ("de/figures/classification/exit_3", "de/figures/classification/exit_2"),
+        ("de/figures/token/replaced", None),
+        ("", None),
+    ],
 )
-def test_a_metric_that_an_evaluation_may_have_passes(metric):
-    check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
-
-
-@pytest.mark.parametrize(
-    "metric",
-    ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", "mean/los", ""],
-)
-def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric):
+def test_a_metric_that_no_evaluation_has_or_nobody_judges_is_refused(metric, near):
     with pytest.raises(ConfigurationError) as caught:
-        check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
+        check(metric, "de")
 
-    assert (
-        "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET"
-        in str(caught.value)
-    )
+    assert "expected one of de/loss, de/losses/masked_lm, de/losses/token, " in str(caught.value)
+    assert near is None or str(caught.value).endswith(f"got {metric!r}; did you mean {near!r}?")
 
     with pytest.raises(ConfigurationError, match="there is no held-out set"):
-        check_metric(EarlyStopConfig(metric=metric), {}, HEADS)
+        check(metric)

@@ -21,6 +21,7 @@ from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
 from clozeline.train.task_heads import _text_metrics
 from clozeline.train.task_heads._metrics import METRICS, parity_scores, question_scores, score
+from clozeline.train.task_heads._task_head import TaskScores
 from clozeline.train.task_heads._text_metrics import text_metrics
 from clozeline.train.task_heads.lm import LmTaskHead
 from tests.pipeline.tasks.readers.reading import reader_of
@@ -356,3 +357,10 @@ def test_sentences_in_another_order():
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0
     assert found["rougeL"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("lower", "better"), [((), ["most"]), (("loss",), ["least"])])
+def test_a_baseline_is_better_in_the_direction_of_the_metric(lower, better):
+    baselines = {"most": {"loss": 3.0}, "same": {"loss": 2.0}, "least": {"loss": 1.0}}
+    scores = TaskScores(9, {"loss": 2.0}, baselines, lower=frozenset(lower))
+    assert scores.better_baselines("loss") == better

@@ -1,12 +1,11 @@
 """Write notes on scores that are below a baseline, or computed from few items."""
 
 import math
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from clozeline.errors import plural
+from clozeline.model.configuration.head import Better
 
-Better: TypeAlias = Literal["higher", "lower"]
-"""Direction in which a score is better."""
 FEWEST_ITEMS: Final = 100
 """Rows, pairs or facts below which a share of them has a standard error of up to 0.05, or more."""
 

@@ -29,10 +29,7 @@ def scores_of(
         "unit": opened.answer.score_unit,
         "metrics": metrics,
         "baselines": baselines,
-        "below": {
-            metric: [name for name, scores in baselines.items() if value < scores[metric]]
-            for metric, value in metrics.items()
-        },
+        "below": {metric: scored.better_baselines(metric) for metric in metrics},
         "degenerate": scored.degenerate,
         "seed": opened.seed,
         **opened.trained.provenance,

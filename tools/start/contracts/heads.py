@@ -26,6 +26,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads import Head
+from clozeline.model.heads._head import exit_figures
 from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.loss import Loss
 from clozeline.model.registries import FAMILIES, HEADS
@@ -301,6 +302,11 @@ def check_micro_batches(case: HeadCase) -> None:
     require(
         loss.count == count > 0,
         f"expected `divisor` to count what has weight and a label, got {count}",
+    )
+    returned = loss.metrics.keys() - {*exit_figures(case.model.config.layers)}
+    require(
+        returned == case.head.figures.keys(),
+        f"expected `figures` to name the sums that `metrics` returns, {sorted(returned)}",
     )
     expected = case.gradients(loss.total)
 
