@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.config import LineRules
@@ -220,7 +220,7 @@ class CleaningSteps:
 class CleanUnit(Unit[CleanCounts]):
     """Write the documents and rejections of a range of a file, or of several small files."""
 
-    VERSION: ClassVar[int] = _CLEAN_VERSION + NORMALIZE_VERSION
+    VERSION = _CLEAN_VERSION + NORMALIZE_VERSION
     name: str
     content: str
     """digest of the ranges: names, bounds, options and versions of readers"""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from typing import ClassVar, Final, TypedDict, cast
+from typing import Final, TypedDict, cast
 
 import numpy as np
 
@@ -281,11 +281,11 @@ _SAMPLE_EQUATION: Final = Equation(
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
-    name: ClassVar[str] = "corrupt"
-    after: ClassVar[tuple[str, ...]] = ("group",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.022
-    equations: ClassVar[tuple[Equation, ...]] = (_SAMPLE_EQUATION,)
-    needs: ClassVar[tuple[str, ...]] = ("group",)
+    name = "corrupt"
+    after = ("group",)
+    cpu_seconds_per_mb = 0.022
+    equations = (_SAMPLE_EQUATION,)
+    needs = ("group",)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         tokens = Manifest.load(self.recipe.folder("encode"))

@@ -11,7 +11,7 @@ A node is a document: part << 32 | row.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -67,7 +67,7 @@ _PART_DROP: Final = (*DROP, ("part", "<u4"))
 class NearCandidates(Unit[DedupCounts]):
     """Pair the documents that share a key of a range of band keys."""
 
-    VERSION: ClassVar[int] = NEAR_VERSION
+    VERSION = NEAR_VERSION
     name: str
     parts: tuple[str, ...]
     """names of the parts, whose numbers are those of the sources of keys"""
@@ -91,7 +91,7 @@ class NearUnion(Unit[DedupCounts]):
     It holds 4 bytes for each document that has a signature, see `Components`.
     """
 
-    VERSION: ClassVar[int] = NEAR_VERSION
+    VERSION = NEAR_VERSION
     sketch: Sketch
     pairs: Pieces
     labels: Shuffle
@@ -136,7 +136,7 @@ def _member_schema(sketch: Sketch) -> Schema:
 class NearMembers(Unit[DedupCounts]):
     """Send sketches and band keys of the documents of a part to the range of their component."""
 
-    VERSION: ClassVar[int] = NEAR_VERSION
+    VERSION = NEAR_VERSION
     part: str
     number: int
     """number of the part"""
@@ -169,7 +169,7 @@ class NearMembers(Unit[DedupCounts]):
 class NearResolve(Unit[DedupCounts]):
     """Choose the representatives of a range of components, see `choose_representatives`."""
 
-    VERSION: ClassVar[int] = NEAR_VERSION
+    VERSION = NEAR_VERSION
     name: str
     sketch: Sketch
     verify: float
@@ -204,7 +204,7 @@ class NearResolve(Unit[DedupCounts]):
 class NearClusters(Unit[DedupCounts]):
     """Write the clusters of a range of uids, and send drops to the parts that name the document."""
 
-    VERSION: ClassVar[int] = NEAR_VERSION
+    VERSION = NEAR_VERSION
     name: str
     clusters: Pieces
     dropped: Pieces

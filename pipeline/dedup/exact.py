@@ -6,7 +6,7 @@ Hashes are sent to ranges, and equal hashes are found range by range.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -115,7 +115,7 @@ def normalize_url(url: str) -> str:
 class ExactHashes(Unit[DedupCounts]):
     """Send (hash, uid, priority) of every document of a part to the range of its hash."""
 
-    VERSION: ClassVar[int] = EXACT_VERSION + MATCH_VERSION
+    VERSION = EXACT_VERSION + MATCH_VERSION
     part: str
     key: Key
     hashes: Shuffle
@@ -152,7 +152,7 @@ class ExactSurvivors(Unit[DedupCounts]):
     dedup may drop that document.
     """
 
-    VERSION: ClassVar[int] = EXACT_VERSION
+    VERSION = EXACT_VERSION
     name: str
     compared: Sequence[int]
     """numbers of the parts whose documents are only compared"""

@@ -9,7 +9,7 @@ bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., ch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -158,7 +158,7 @@ def write_signatures(
 class NearSignatures(Unit[DedupCounts]):
     """Write the sketches of the documents of a part that exact dedup kept; send their band keys."""
 
-    VERSION: ClassVar[int] = NEAR_VERSION + MATCH_VERSION
+    VERSION = NEAR_VERSION + MATCH_VERSION
     part: str
     sketch: Sketch
     keys: Shuffle

@@ -117,7 +117,7 @@ class PartRemoval:
 class RemoveDuplicates(Unit[DedupCounts]):
     """Write the remaining documents of a part, and rejections that name the kept document."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     part: str
     is_compared: bool
     removals: RemovalTypes

@@ -6,7 +6,6 @@ tasks or the parts.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 from clozeline.errors import plural
 from clozeline.pipeline.dedup.clusters import near_passes
@@ -15,7 +14,7 @@ from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NearSignatures, Sketch
 from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges, no_pieces
 from clozeline.pipeline.dedup.removal import RemovalTypes, RemoveDuplicates
-from clozeline.pipeline.execution.equations import Equation, StageRow
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.text.normal_form import NormalForm
@@ -24,12 +23,12 @@ from clozeline.pipeline.text.normal_form import NormalForm
 class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Removes duplicates: hashes per part, decisions per range, then rewritten parts."""
 
-    name: ClassVar[str] = "dedup"
-    after: ClassVar[tuple[str, ...]] = ("clean",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.16
-    needs: ClassVar[tuple[str, ...]] = ("clean",)
-    writes_documents: ClassVar[bool] = True
-    equations: ClassVar[tuple[Equation, ...]] = REWRITE_EQUATIONS
+    name = "dedup"
+    after = ("clean",)
+    cpu_seconds_per_mb = 0.16
+    needs = ("clean",)
+    writes_documents = True
+    equations = REWRITE_EQUATIONS
 
     def validate(self) -> Iterator[str]:
         """Yield that no type compares documents, if an input asks for it."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
 class GroupShard(Unit[GroupCounts]):
     """Group the token documents of one shard into one shard of a sample set."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     sample_set: SampleSet
     split: str
     shard: int
@@ -313,14 +313,14 @@ _LANGUAGE_EQUATION: Final = Equation(
 class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Group token shard k into sample shard k of every set; held-out documents get other shards."""
 
-    name: ClassVar[str] = "group"
-    after: ClassVar[tuple[str, ...]] = ("encode",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.026
-    equations: ClassVar[tuple[Equation, ...]] = (
+    name = "group"
+    after = ("encode",)
+    cpu_seconds_per_mb = 0.026
+    equations = (
         _TOKEN_EQUATION,
         _LANGUAGE_EQUATION,
     )
-    needs: ClassVar[tuple[str, ...]] = ("encode",)
+    needs = ("encode",)
 
     @property
     def _tokens(self) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
@@ -85,7 +85,7 @@ class SplitSource:
 class TaskSet(Unit[TaskCounts]):
     """Write the rows of one split to one shard."""
 
-    VERSION: ClassVar[int] = _VERSION
+    VERSION = _VERSION
     source: SplitSource
     training: tuple[SplitSource, ...]
     """training splits, with whose rows those of other splits are compared"""
@@ -211,7 +211,7 @@ class TaskSet(Unit[TaskCounts]):
 class TaskManifests(Unit[TaskCounts]):
     """Write the manifests of all splits from the records of their shards."""
 
-    VERSION: ClassVar[int] = _VERSION
+    VERSION = _VERSION
     sets: tuple[TaskSet, ...]
     tokenizer_stage: str
 
@@ -343,10 +343,10 @@ _ROW_EQUATION: Final = Equation(
 class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
-    name: ClassVar[str] = "tasks"
-    after: ClassVar[tuple[str, ...]] = ("corrupt",)
-    cpu_seconds_per_mb: ClassVar[float] = 2.5
-    equations: ClassVar[tuple[Equation, ...]] = (_ROW_EQUATION,)
+    name = "tasks"
+    after = ("corrupt",)
+    cpu_seconds_per_mb = 2.5
+    equations = (_ROW_EQUATION,)
 
     @cached_property
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:

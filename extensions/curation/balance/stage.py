@@ -52,7 +52,7 @@ class BalanceCounts(Counts, total=False):
 class CountTokens(Unit[BalanceCounts]):
     """Count the training documents and tokens of a token shard by language and source."""
 
-    VERSION: ClassVar[int] = BALANCE_VERSION
+    VERSION = BALANCE_VERSION
     shard: int
     heldout: float
     seed: int
@@ -89,7 +89,7 @@ class CountTokens(Unit[BalanceCounts]):
 class WriteFactors(Unit[BalanceCounts]):
     """Write `factors.json`."""
 
-    VERSION: ClassVar[int] = BALANCE_VERSION
+    VERSION = BALANCE_VERSION
     alpha: float
     max_copies: int
     weights: Mapping[str, float]
@@ -228,13 +228,13 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     repeats `group` and `corrupt`.
     """
 
-    name: ClassVar[str] = "balance"
-    after: ClassVar[tuple[str, ...]] = ("encode",)
-    before: ClassVar[tuple[str, ...]] = ("group",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.004
-    needs: ClassVar[tuple[str, ...]] = ("encode",)
+    name = "balance"
+    after = ("encode",)
+    before = ("group",)
+    cpu_seconds_per_mb = 0.004
+    needs = ("encode",)
     parent_files: ClassVar[Mapping[str, ParentFile]] = {"group": FACTORS}
-    equations: ClassVar[tuple[Equation, ...]] = (
+    equations = (
         Equation(
             ["documents_in"],
             [("texts", EACH, EACH, "documents"), ("pairs", EACH, EACH, "documents"), "skipped"],

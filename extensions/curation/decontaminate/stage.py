@@ -37,7 +37,7 @@ from clozeline.extensions.curation.decontaminate.ngram_index import (
     write_index,
 )
 from clozeline.pipeline.execution.contributions import ParentFile
-from clozeline.pipeline.execution.equations import Equation, StageRow
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
     RewriteCounts,
@@ -85,7 +85,7 @@ class DecontaminateCounts(RewriteCounts, total=False):
 class WriteIndex(Unit[DecontaminateCounts]):
     """Read the items of all evaluation files, and index their n-grams."""
 
-    VERSION: ClassVar[int] = INDEX_VERSION + MATCH_VERSION
+    VERSION = INDEX_VERSION + MATCH_VERSION
     files: tuple[EvaluationFile, ...]
     ngram: int
     limits: InputLimits
@@ -145,7 +145,7 @@ def open_items(
 class FindMatches(Unit[DecontaminateCounts]):
     """Look up all n-grams of the documents of a part, and store pairs of documents and entries."""
 
-    VERSION: ClassVar[int] = INDEX_VERSION + MATCH_VERSION
+    VERSION = INDEX_VERSION + MATCH_VERSION
     part: str
 
     def run(self, inputs: UnitInputs, output: Output) -> DecontaminateCounts:
@@ -245,7 +245,7 @@ class _SuiteOverlap:
 class DecideMatches(Unit[DecontaminateCounts]):
     """Ignore too frequent entries, and report the overlap of items and suites."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     files: tuple[EvaluationFile, ...]
     decisions: Shuffle
     """matches that count, to their parts"""
@@ -304,7 +304,7 @@ class DecideMatches(Unit[DecontaminateCounts]):
 class DropContaminated(Unit[DecontaminateCounts]):
     """Drop the documents of a part with matches, and write all others unchanged."""
 
-    VERSION: ClassVar[int] = INDEX_VERSION
+    VERSION = INDEX_VERSION
     part: str
     decisions: Pieces
     seed: int
@@ -362,14 +362,14 @@ def _matches_file(part: str) -> str:
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     """Indexes items, looks up documents, decides which matches count, rewrites the parts."""
 
-    name: ClassVar[str] = "decontaminate"
-    after: ClassVar[tuple[str, ...]] = ("dedup",)
-    before: ClassVar[tuple[str, ...]] = ("train_tokenizer", "tokenizer")
-    cpu_seconds_per_mb: ClassVar[float] = 0.23
-    needs: ClassVar[tuple[str, ...]] = ("clean",)
-    writes_documents: ClassVar[bool] = True
+    name = "decontaminate"
+    after = ("dedup",)
+    before = ("train_tokenizer", "tokenizer")
+    cpu_seconds_per_mb = 0.23
+    needs = ("clean",)
+    writes_documents = True
     parent_files: ClassVar[Mapping[str, ParentFile]] = {"encode": _INDEX}
-    equations: ClassVar[tuple[Equation, ...]] = REWRITE_EQUATIONS
+    equations = REWRITE_EQUATIONS
 
     def validate(self) -> Iterator[str]:
         """Yield the faults of evaluation files that their first items show."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -138,7 +138,7 @@ def _extra_file(shard: int) -> str:
 class MergeRuns(Unit[EncodeCounts]):
     """Merge the runs into `shard-*.arrow` and `documents-*.arrow` of one shard."""
 
-    VERSION: ClassVar[int] = MERGE_VERSION
+    VERSION = MERGE_VERSION
     shard: int
     shards: int
     runs: Pieces
@@ -273,7 +273,7 @@ def name_shard(shard: int, shards: int) -> str:
 class TokenManifest(Unit[EncodeCounts]):
     """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
-    VERSION: ClassVar[int] = MERGE_VERSION
+    VERSION = MERGE_VERSION
     corpus: str
     shards: int
     seed: int

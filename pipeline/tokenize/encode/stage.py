@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import psutil
@@ -77,11 +77,11 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenize each part into sorted runs, assign codes, merge the runs, write the manifest."""
 
-    name: ClassVar[str] = "encode"
-    after: ClassVar[tuple[str, ...]] = ("tokenizer",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.31
-    needs: ClassVar[tuple[str, ...]] = ("clean",)
-    equations: ClassVar[tuple[Equation, ...]] = (
+    name = "encode"
+    after = ("tokenizer",)
+    cpu_seconds_per_mb = 0.31
+    needs = ("clean",)
+    equations = (
         Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
         # the text of all tokens is compared with the original
         Equation(["tokens", "target_tokens"], [("unknown_text", EACH, "tokens")]),

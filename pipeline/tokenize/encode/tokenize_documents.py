@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,7 +241,7 @@ def token_documents(
 class TokenizeDocuments(Unit[EncodeCounts]):
     """Write the sorted run of a part."""
 
-    VERSION: ClassVar[int] = 6
+    VERSION = 6
     part: str
     tokenizer_version: int
     sentences: SentencesComponent

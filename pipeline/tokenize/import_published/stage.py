@@ -8,7 +8,7 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
@@ -50,10 +50,10 @@ class TokenizerCounts(Counts, total=False):
 class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     """Import a tokenizer into the same folder layout as `train_tokenizer`."""
 
-    name: ClassVar[str] = "tokenizer"
-    after: ClassVar[tuple[str, ...]] = ("train_tokenizer",)
-    writes_tokenizer: ClassVar[bool] = True
-    build_on_demand: ClassVar[bool] = True
+    name = "tokenizer"
+    after = ("train_tokenizer",)
+    writes_tokenizer = True
+    build_on_demand = True
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import Equation, StageRow
@@ -37,14 +37,12 @@ class TrainTokenizerCounts(Counts, total=False):
 class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Train a tokenizer on documents that are not held out."""
 
-    name: ClassVar[str] = "train_tokenizer"
-    after: ClassVar[tuple[str, ...]] = ("dedup",)
-    cpu_seconds_per_mb: ClassVar[float] = 0.62
-    needs: ClassVar[tuple[str, ...]] = ("clean",)
-    writes_tokenizer: ClassVar[bool] = True
-    equations: ClassVar[tuple[Equation, ...]] = (
-        Equation(["documents_in"], [("sample", "documents"), "skipped"]),
-    )
+    name = "train_tokenizer"
+    after = ("dedup",)
+    cpu_seconds_per_mb = 0.62
+    needs = ("clean",)
+    writes_tokenizer = True
+    equations = (Equation(["documents_in"], [("sample", "documents"), "skipped"]),)
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return a placeholder vocabulary with the size and special ids of the trained one."""
@@ -83,7 +81,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 class TrainTokenizer(Unit[TrainTokenizerCounts]):
     """Draw the sample, train the tokenizer and publish it."""
 
-    VERSION: ClassVar[int] = SAMPLE_VERSION
+    VERSION = SAMPLE_VERSION
     chosen: TokenizerComponent
     budget: int
     parts: Sequence[str]
