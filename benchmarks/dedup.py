@@ -36,8 +36,8 @@ from clozeline.pipeline.ingest.documents.files import write_documents
 
 SMALLEST = "--megabytes .1 --pairs 50"
 DOCUMENT_CHARACTERS = 2700
-TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 0.1}
-"""Least MB/s of exact hashes, and the least share of what they reach in the same run."""
+TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 3.0}
+"""Least MB/s of exact hashes; for signatures, how many times the numpy form in the same run."""
 RUNS = 3
 
 _EDGES = (0.475, 0.55, 0.625, 0.675, 0.725, 0.775, 0.825, 0.875, 0.925, 0.975)
@@ -61,7 +61,7 @@ def documents(megabytes: float) -> list[Document]:
         while len(text) < DOCUMENT_CHARACTERS:
             text += draw.choice(sentences) + ". "
         uid = document_uid("benchmark", "topics", "text", len(made))
-        made.append(Document(uid=uid, text=text, source="topics", n_chars=len(text)))
+        made.append(Document(uid=uid, text="", source="topics").replace_text(text))
         size += len(text.encode())
 
     return made
@@ -173,7 +173,7 @@ def main() -> int:
             with numpy_only():
                 numpy_form = size / best_seconds(run, RUNS)
             ours = size / best_seconds(run, RUNS)
-            target *= rows[0]["ours"] if rows else 1
+            target *= numpy_form if rows else 1
             rows.append(
                 figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target)
             )

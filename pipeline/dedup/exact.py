@@ -3,9 +3,8 @@
 Hashes are sent to ranges, and equal hashes are found range by range.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -46,9 +45,13 @@ EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
 _PATH_FRAGMENT_STARTS: Final = ("/", "!")
 """First characters of a URL fragment that is the path of a page."""
-_COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
+_COLUMNS: Final[dict[Key, tuple[str, ...]]] = {
+    "text": ("content_hash",),
+    "match": ("text", "target_text"),
+    "url": ("url",),
+}
+"""Columns of documents that each key is made of."""
 _HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"))
-_digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
@@ -58,32 +61,24 @@ def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
     has no words to match. The key of a pair covers both sides. The hash does not resist crafted
     collisions.
     """
-    present = np.ones(len(batch), dtype=bool)
+    if key == "text":
+        hashes = uid_column(batch.column("content_hash").to_pylist())
+        return hashes, np.ones(len(hashes), dtype=bool)
 
-    if key == "text" and batch.column("target_text").null_count == len(batch):
-        # hash the UTF-8 bytes in the Arrow buffer, without Python strings
-        texts = batch.column("text")
-        _, offsets_buffer, data = texts.buffers()
-        view = memoryview(data) if data is not None else memoryview(b"")
-        offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
-            texts.offset : texts.offset + len(texts) + 1
-        ].tolist()
-        digests = [_digest(view[start:end]) for start, end in pairwise(offsets)]
-    elif key == "url":
-        urls = [normalize_url(url or "") for url in batch.column("url").to_pylist()]
-        present = np.array(urls, dtype=bool)
-        digests = [_digest(url.encode()) for url in urls]
+    if key == "url":
+        keys = [normalize_url(url or "") for url in batch.column("url").to_pylist()]
     else:
-        pairs = zip(
-            batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True
-        )
-        documents = [[text] if target is None else [text, target] for text, target in pairs]
-        if key == "match":
-            documents = [[" ".join(match_words(side)) for side in sides] for sides in documents]
-            present = np.array([all(sides) for sides in documents], dtype=bool)
-        digests = [_digest("\0".join(sides).encode()) for sides in documents]
+        sides = (batch.column(side).to_pylist() for side in ("text", "target_text"))
+        keys = [_match_key(text, target) for text, target in zip(*sides, strict=True)]
 
-    return np.frombuffer(b"".join(digests), dtype="S16"), present
+    digests = [xxhash.xxh3_128_digest(each.encode()) for each in keys]
+    return uid_column(digests), np.array(keys, dtype=bool)
+
+
+def _match_key(text: str, target: str | None) -> str:
+    """Return the words of a document; empty if a side has none."""
+    sides = [" ".join(match_words(side)) for side in (text, target) if side is not None]
+    return "\0".join(sides) if all(sides) else ""
 
 
 def normalize_url(url: str) -> str:
@@ -126,20 +121,16 @@ class ExactHashes(Unit[DedupCounts]):
         priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
 
-        for batch in read_batches(open_documents(inputs, self.part), _COLUMNS):
+        columns = ("uid", "n_chars", *_COLUMNS[self.key])
+        for batch in read_batches(open_documents(inputs, self.part), columns):
             digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             priority.append(np.asarray(batch.column("n_chars"), np.int64)[present])
 
-        columns = {
-            "hash": np.concatenate(hashes),
-            "uid": np.concatenate(uids),
-            "priority": np.concatenate(priority),
-        }
-
-        rows = pack_rows(_HASH_ROW, columns)
+        found = {"hash": hashes, "uid": uids, "priority": priority}
+        rows = pack_rows(_HASH_ROW, {name: np.concatenate(each) for name, each in found.items()})
         send_by_hash(output, self.hashes, self.part, rows, rows["hash"], rows["uid"])
         return {"without_key": without_key}
 

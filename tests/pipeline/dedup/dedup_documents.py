@@ -9,7 +9,8 @@ from clozeline.pipeline.ingest.documents.document import Document
 
 def document(number, text, **fields):
     uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
-    return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)
+    made = Document(uid=uid, text=text, source="test/a", offset=number, **fields)
+    return made.replace_text(text)
 
 
 EXACT = {"exact": {}, "near": None}

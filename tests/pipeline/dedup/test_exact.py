@@ -2,13 +2,9 @@
 
 import pyarrow as pa
 import pytest
-import xxhash
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.exact import hash_contents, normalize_url
-from clozeline.pipeline.dedup.parts import uid_bytes
 from tests.pipeline.dedup.dedup_documents import EXACT, document
 
 
@@ -34,22 +30,6 @@ def test_normal_form_of_urls(url, form):
 
 def batch_of(**columns):
     return pa.record_batch({name: pa.array(each, pa.utf8()) for name, each in columns.items()})
-
-
-@settings(max_examples=40)
-@given(
-    st.lists(st.tuples(st.text(max_size=6), st.none() | st.text(max_size=3)), max_size=12),
-    st.integers(0, 3),
-)
-def test_hashes_are_those_of_the_texts_of_any_slice(rows, first):
-    texts, others = ([row[side] for row in rows] for side in (0, 1))
-    hashes, present = hash_contents(
-        batch_of(text=texts, target_text=others, url=[None] * len(rows)).slice(first), "text"
-    )
-    contents = [text if other is None else f"{text}\0{other}" for text, other in rows[first:]]
-
-    assert present.all()
-    assert uid_bytes(hashes) == [xxhash.xxh3_128_digest(each.encode()) for each in contents]
 
 
 def test_a_document_with_an_empty_key_has_none(run_dedup):
