@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from clozeline.pipeline.execution.unit_record import add_counts
+
 _MOST_VALUES: Final = 256
 """most values of a key that are counted separately; rarer values are summed up as `others`"""
 _MOST_VALUE_CHARACTERS: Final = 1000
@@ -22,74 +24,54 @@ def select_extra(extra: Mapping[str, object], keys: Sequence[str]) -> str | None
 
 def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> ExtraTotals:
     """Return the totals over documents, given the JSON object and the tokens of each."""
-    totals: ExtraTotals = {key: _empty_total() for key in keys}
-
-    for content, tokens in rows:
-        for key, value in json.loads(content or "{}").items():
-            total = totals[key]
-            total["documents"] += 1
-
-            # numbers are summed up, all other values are counted
-            if (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and math.isfinite(value)
-            ):
-                _add_numbers(
-                    total["numbers"], {"count": 1, "sum": value, "min": value, "max": value}
-                )
-            else:
-                name = (
-                    value
-                    if isinstance(value, str)
-                    else json.dumps(value, sort_keys=True, ensure_ascii=False)
-                )
-                _add_amounts(
-                    total["values"].setdefault(name[:_MOST_VALUE_CHARACTERS], {}), 1, tokens
-                )
-
-    return {key: _limit_values(total) for key, total in totals.items()}
+    return merge_totals((_count_document(content, tokens) for content, tokens in rows), keys)
 
 
 def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTotals:
     """Return the sum of totals; the order of the parts matters only for the rounding of sums."""
-    totals: ExtraTotals = {key: _empty_total() for key in keys}
+    totals: ExtraTotals = {
+        key: {
+            "documents": 0,
+            "values": {},
+            "others": {"documents": 0, "tokens": 0},
+            "numbers": {},
+        }
+        for key in keys
+    }
 
     for part in parts:
         for key, added in part.items():
             total = totals[key]
-            total["documents"] += added["documents"]
-            for name, amounts in added["values"].items():
-                _add_amounts(
-                    total["values"].setdefault(name, {}), amounts["documents"], amounts["tokens"]
-                )
-            _add_amounts(total["others"], added["others"]["documents"], added["others"]["tokens"])
-            if added["numbers"]:
-                _add_numbers(total["numbers"], added["numbers"])
+            numbers = [each["numbers"] for each in (total, added) if each.get("numbers")]
+            limits = {
+                name: limit(each[name] for each in numbers)
+                for name, limit in (("min", min), ("max", max))
+                if numbers
+            }
+            add_counts(total, added)
+            total["numbers"] |= limits
 
     return {key: _limit_values(total) for key, total in totals.items()}
 
 
-def _empty_total() -> dict[str, object]:
-    return {"documents": 0, "values": {}, "others": {"documents": 0, "tokens": 0}, "numbers": {}}
+def _count_document(content: str | None, tokens: int) -> ExtraTotals:
+    found = json.loads(content or "{}")
+    return {key: {"documents": 1, **_count_value(value, tokens)} for key, value in found.items()}
 
 
-def _add_amounts(amounts: dict[str, int], documents: int, tokens: int) -> None:
-    amounts["documents"] = amounts.get("documents", 0) + documents
-    amounts["tokens"] = amounts.get("tokens", 0) + tokens
-
-
-def _add_numbers(numbers: dict[str, Any], added: Mapping[str, Any]) -> None:
-    numbers["count"] = numbers.get("count", 0) + added["count"]
-    numbers["sum"] = numbers.get("sum", 0) + added["sum"]
-    numbers["min"] = min(numbers.get("min", added["min"]), added["min"])
-    numbers["max"] = max(numbers.get("max", added["max"]), added["max"])
+def _count_value(value: Any, tokens: int) -> dict[str, Any]:
+    """Return numbers to be summed up; all other values are counted."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return {"numbers": {"count": 1, "sum": value, "min": value, "max": value}}
+    name = (
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    )
+    return {"values": {name[:_MOST_VALUE_CHARACTERS]: {"documents": 1, "tokens": tokens}}}
 
 
 def _limit_values(total: dict[str, Any]) -> dict[str, Any]:
     """Return a total whose rare values are summed up as `others`."""
     ranked = sorted(total["values"].items(), key=lambda item: (-item[1]["documents"], item[0]))
-    others = dict(total["others"])
     for _, amounts in ranked[_MOST_VALUES:]:
-        _add_amounts(others, amounts["documents"], amounts["tokens"])
-    return {**total, "values": dict(sorted(ranked[:_MOST_VALUES])), "others": others}
+        add_counts(total["others"], amounts)
+    return {**total, "values": dict(sorted(ranked[:_MOST_VALUES]))}
