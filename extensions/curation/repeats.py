@@ -105,8 +105,8 @@ class TextPieces(ABC):
 class LinePieces(TextPieces):
     """Lines of a text (CCNet, arXiv 1911.00359 section 3.1)."""
 
-    NAME: ClassVar[str] = "lines"
-    SEPARATOR: ClassVar[str] = ""
+    NAME = "lines"
+    SEPARATOR = ""
 
     min_letters: int = 1
     """lines with fewer letters stay"""
@@ -128,8 +128,8 @@ class LinePieces(TextPieces):
 class SpanPieces(TextPieces):
     """Runs of consecutive sentences (C4, arXiv 1910.10683 section 2.2)."""
 
-    VERSION: ClassVar[int] = TextPieces.VERSION + Regex.VERSION
-    NAME: ClassVar[str] = "spans"
+    VERSION = TextPieces.VERSION + Regex.VERSION
+    NAME = "spans"
 
     @cached_property
     def splitter(self) -> Regex:

@@ -116,21 +116,19 @@ class ExactHashes(Unit[DedupCounts]):
     hashes: Shuffle
 
     def run(self, inputs: UnitInputs, output: Output) -> DedupCounts:
-        hashes = [uid_column([])]
-        uids = [uid_column([])]
-        priority = [np.empty(0, dtype=np.int64)]
+        found = [np.empty(0, np.dtype(list(_HASH_ROW)))]
         without_key = 0
-
         columns = ("uid", "n_chars", *_COLUMNS[self.key])
-        for batch in read_batches(open_documents(inputs, self.part), columns):
-            digests, present = hash_contents(batch, self.key)
-            without_key += len(present) - int(present.sum())
-            hashes.append(digests[present])
-            uids.append(uid_column(batch.column("uid").to_pylist())[present])
-            priority.append(np.asarray(batch.column("n_chars"), np.int64)[present])
 
-        found = {"hash": hashes, "uid": uids, "priority": priority}
-        rows = pack_rows(_HASH_ROW, {name: np.concatenate(each) for name, each in found.items()})
+        for batch in read_batches(open_documents(inputs, self.part), columns):
+            hashes, present = hash_contents(batch, self.key)
+            without_key += len(present) - int(present.sum())
+            uids = uid_column(batch.column("uid").to_pylist())
+            priority = np.asarray(batch.column("n_chars"))
+            rows = pack_rows(_HASH_ROW, {"hash": hashes, "uid": uids, "priority": priority})
+            found.append(rows[present])
+
+        rows = np.concatenate(found)
         send_by_hash(output, self.hashes, self.part, rows, rows["hash"], rows["uid"])
         return {"without_key": without_key}
 

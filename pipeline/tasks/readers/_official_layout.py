@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskItem, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
@@ -17,9 +17,9 @@ class OfficialLayout(LabeledReader):
     `spec` has the columns and classes of their files.
     """
 
-    unit: ClassVar[str] = "line"
-    has_parts: ClassVar[bool] = False
-    hint: ClassVar[str] = ""
+    unit = "line"
+    has_parts = False
+    hint = ""
 
     @cached_property
     @abstractmethod

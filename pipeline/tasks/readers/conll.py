@@ -6,7 +6,7 @@ from dataclasses import field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
@@ -56,7 +56,7 @@ class ConllReader(OfficialLayout):
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
     """
 
-    hint: ClassVar[str] = "; set others by tasks.reader.entities=[...] or tags=[...]"
+    hint = "; set others by tasks.reader.entities=[...] or tags=[...]"
 
     @config_class
     class Options:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
@@ -34,7 +34,7 @@ class ConlluReader(OfficialLayout):
         `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
     """
 
-    hint: ClassVar[str] = "; set others by tasks.reader.tags=[...]"
+    hint = "; set others by tasks.reader.tags=[...]"
 
     @config_class
     class Options:

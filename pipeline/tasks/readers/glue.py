@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
@@ -102,7 +102,7 @@ class GlueReader(OfficialLayout):
         `mnli hypothesis: It rains. premise: It pours.` to `entailment`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     @config_class
     class Options:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
@@ -56,7 +56,7 @@ class InstructionsReader(TaskReader):
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     @config_class
     class Options:

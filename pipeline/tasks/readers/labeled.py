@@ -82,8 +82,8 @@ class LabeledReader(TaskReader):
         `review,stars` and `"Great, again.",5`
     """
 
-    unit: ClassVar[str] = "row"
-    has_parts: ClassVar[bool] = True
+    unit = "row"
+    has_parts = True
     metrics: ClassVar[tuple[str, ...]] = ()
     """metrics of the task, main metric first; empty: the metrics of the type of label"""
     hint: ClassVar[str] = " of the training rows; set others by tasks.reader.classes=[...]"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
@@ -33,7 +33,7 @@ class RaceReader(MultipleChoiceReader):
         "article": "...", "id": "high1.txt"}`
     """
 
-    unit: ClassVar[str] = "question"
+    unit = "question"
     in_folders: bool = True
 
     @config_class

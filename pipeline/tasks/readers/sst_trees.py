@@ -3,7 +3,7 @@
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import RowFile
@@ -38,7 +38,7 @@ class SstTreesReader(OfficialLayout):
         `(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))`
     """
 
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    metrics = ("accuracy",)
 
     @config_class
     class Options:

@@ -5,7 +5,7 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
@@ -156,7 +156,7 @@ class SuperglueReader(OfficialLayout):
         `{"question": "is it", "passage": "It is.", "idx": 0, "label": true}`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
 
     @config_class
     class Options:

@@ -30,7 +30,7 @@ class TrecReader(OfficialLayout):
     """
 
     split_names: ClassVar[Mapping[str, str]] = {"train_5500": "train", "TREC_10": "test"}
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    metrics = ("accuracy",)
 
     @config_class
     class Options:

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +25,7 @@ class LabeledRows(TaskRows[LabeledText]):
     al. 2018 §3.3).
     """
 
-    has_both_orders: ClassVar = True
+    has_both_orders = True
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,6 @@
 """Rows of texts or pairs with one class, or any number of them."""
 
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import TaskMetadata
@@ -20,7 +20,7 @@ LABELS: Final = Feature(
 class ClassRows(LabeledRows):
     """Rows of texts or pairs with one class, or any number of them."""
 
-    for_head: ClassVar = "classification"
+    for_head = "classification"
 
     @classmethod
     def answer(cls, metadata: TaskMetadata) -> Feature:

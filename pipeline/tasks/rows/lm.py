@@ -1,7 +1,7 @@
 """Build rows of texts to generate, and of dialogues."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,9 @@ def part_ids(
 class GenerationRows(TaskRows[SourceTarget | Dialogue]):
     """Rows for the head lm, of an encoder-decoder or of a decoder."""
 
-    for_head: ClassVar = "lm"
-    per_token: ClassVar = 4
-    generated: ClassVar = True
+    for_head = "lm"
+    per_token = 4
+    generated = True
 
     @classmethod
     def for_architecture(cls, architecture: Architecture) -> type[TaskRows[Any]] | None:

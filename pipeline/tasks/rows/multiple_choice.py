@@ -1,7 +1,7 @@
 """Build rows of examples with several choices."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import Choices, TaskMetadata
@@ -26,8 +26,8 @@ class ChoiceRows(TaskRows[Choices]):
     Each is truncated to `max_length` separately (SWAG, arXiv 1808.05326).
     """
 
-    for_head: ClassVar = "multiple_choice"
-    per_token: ClassVar = 4
+    for_head = "multiple_choice"
+    per_token = 4
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

@@ -1,6 +1,6 @@
 """Rows of texts or pairs with a number."""
 
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import TaskMetadata
@@ -14,7 +14,7 @@ TARGET: Final = Feature(
 class NumberRows(LabeledRows):
     """Rows of texts or pairs with a number."""
 
-    for_head: ClassVar = "regression"
+    for_head = "regression"
 
     @classmethod
     def answer(cls, metadata: TaskMetadata) -> Feature:

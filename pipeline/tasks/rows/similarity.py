@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.columns import IDS, Feature, Role
 from clozeline.pipeline.tasks.readers import LabeledText, TaskMetadata
 from clozeline.pipeline.tasks.rows.regression import TARGET
-from clozeline.pipeline.tasks.task_rows import Architecture, BuiltExample, SpecialTokens, TaskRows
+from clozeline.pipeline.tasks.task_rows import BuiltExample, SpecialTokens, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
@@ -20,10 +20,10 @@ SECOND_IDS: Final = Feature(
 class PairRows(TaskRows[LabeledText]):
     """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, truncated separately."""
 
-    for_head: ClassVar = "similarity"
-    architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "decoder")
+    for_head = "similarity"
+    architectures = ("encoder", "decoder")
     """An encoder-decoder has the sentence vectors of its encoder alone."""
-    per_token: ClassVar = 2
+    per_token = 2
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     SEGMENT_STARTS,
-    Architecture,
     BuiltExample,
     SpecialTokens,
     TaskRows,
@@ -52,10 +51,10 @@ class AnswerRows(TaskRows[Question]):
     its id, and the accepted answers.
     """
 
-    for_head: ClassVar = "span"
-    architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "encoder_decoder")
+    for_head = "span"
+    architectures = ("encoder", "encoder_decoder")
     """not decoder: its first token, to which unanswerable questions point, has read nothing"""
-    per_token: ClassVar = 10
+    per_token = 10
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

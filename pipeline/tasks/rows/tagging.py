@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -63,8 +63,8 @@ class TaggedRows(TaskRows[TaggedWords]):
         input_ids [CLS] un ##able . [SEP], word_numbers none 0 0 1 none, tag_positions 1 3
     """
 
-    for_head: ClassVar = "tagging"
-    per_token: ClassVar = 6
+    for_head = "tagging"
+    per_token = 6
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

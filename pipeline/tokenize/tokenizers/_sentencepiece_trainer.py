@@ -46,8 +46,8 @@ class TrainedSentencepiece(TrainableTokenizer):
     """name of the algorithm"""
     MODEL: ClassVar[str]
     """name of the algorithm in the library"""
-    FILE: ClassVar[str] = "spiece.model"
-    SAMPLE_BYTES: ClassVar[int] = 10**9
+    FILE = "spiece.model"
+    SAMPLE_BYTES = 10**9
 
     @config_class
     class Options(TrainingOptions):

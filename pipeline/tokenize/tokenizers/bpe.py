@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -42,9 +42,9 @@ class Bpe(TokenizerJson, TrainableTokenizer):
         then "lower" is `low` `er_`.
     """
 
-    SAMPLE_BYTES: ClassVar[int] = 10**8
-    MIN_PIECES: ClassVar[tuple[int, str]] = (2, "2 letters")
-    LOSS: ClassVar[str] = (
+    SAMPLE_BYTES = 10**8
+    MIN_PIECES = (2, "2 letters")
+    LOSS = (
         "several spaces become one; underscores, and characters that are missing in the training "
         "text, become the unknown token"
     )

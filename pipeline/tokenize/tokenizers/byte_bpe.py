@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -28,9 +28,9 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
         the special token.
     """
 
-    SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
-    MIN_PIECES: ClassVar[tuple[int, str]] = (256, "256 bytes")
-    LOSS: ClassVar[str] = ""
+    SAMPLE_BYTES = 10 * 10**9
+    MIN_PIECES = (256, "256 bytes")
+    LOSS = ""
 
     Options: TypeAlias = FrequencyOptions
 

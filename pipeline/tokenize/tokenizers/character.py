@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -38,8 +38,8 @@ class Character(TokenizerJson, TrainableTokenizer):
         `<0xAD>`.
     """
 
-    SAMPLE_BYTES: ClassVar[int] = 10**9
-    LOSS: ClassVar[str] = ""
+    SAMPLE_BYTES = 10**9
+    LOSS = ""
 
     @config_class
     class Options(TrainingOptions):

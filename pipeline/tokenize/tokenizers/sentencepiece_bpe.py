@@ -1,7 +1,5 @@
 """Byte-pair encoding (arXiv 1508.07909) of characters by SentencePiece, with lossless settings."""
 
-from typing import ClassVar
-
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import TrainedSentencepiece
 
 
@@ -16,5 +14,5 @@ class SentencepieceBpe(TrainedSentencepiece):
         `mask` `>`.
     """
 
-    NAME: ClassVar[str] = "sentencepiece_bpe"
-    MODEL: ClassVar[str] = "bpe"
+    NAME = "sentencepiece_bpe"
+    MODEL = "bpe"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import tokenizers
@@ -53,8 +53,8 @@ class TokenizerJson(Tokenizer):
         pieces.
     """
 
-    FILE: ClassVar[str] = "tokenizer.json"
-    LOSS: ClassVar[str] = "its normalizer may change text, and characters without a piece are lost"
+    FILE = "tokenizer.json"
+    LOSS = "its normalizer may change text, and characters without a piece are lost"
 
     def __init__(
         self, spec: dict[str, Any], published: PublishedMetadata, where: str = FILE

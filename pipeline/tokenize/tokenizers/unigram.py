@@ -1,6 +1,6 @@
 """Unigram language model (arXiv 1804.10959) by SentencePiece, with lossless settings."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,8 +19,8 @@ class Unigram(TrainedSentencepiece):
         `mask` `>`.
     """
 
-    NAME: ClassVar[str] = "unigram"
-    MODEL: ClassVar[str] = "unigram"
+    NAME = "unigram"
+    MODEL = "unigram"
 
     @config_class
     class Options(TrainedSentencepiece.Options):

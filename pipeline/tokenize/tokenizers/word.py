@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
@@ -38,8 +38,8 @@ class Word(TokenizerJson, TrainableTokenizer):
         with `clitics`, "It's a hat, isn't it?" becomes `It` `'s` `a` `hat` `,` `is` `n't` `it` `?`.
     """
 
-    SAMPLE_BYTES: ClassVar[int] = 10**9
-    LOSS: ClassVar[str] = (
+    SAMPLE_BYTES = 10**9
+    LOSS = (
         "words that are rare in the training text become the unknown token; with clitics, white "
         "space becomes single spaces"
     )

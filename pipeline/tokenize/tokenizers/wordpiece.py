@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -38,9 +38,9 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         never the special token.
     """
 
-    VERSION: ClassVar[int] = 2
-    SAMPLE_BYTES: ClassVar[int] = 10**8
-    LOSS: ClassVar[str] = (
+    VERSION = 2
+    SAMPLE_BYTES = 10**8
+    LOSS = (
         "several spaces become one, control characters are removed, words with rare letters become "
         "the unknown token, and with lower_case capitals and accents are lost"
     )
