@@ -234,7 +234,7 @@ def _run_pass(
 
 def unit_of(heads: Iterable[Head]) -> str:
     """Return what has equal weight in the mean losses: labels, tokens or rows, else predictions."""
-    units = {"row" if head.options.unit == "row" else head.unit for head in heads}
+    units = {"row" if head.options.normalize == "row" else head.unit for head in heads}
     return f"{units.pop()}s" if len(units) == 1 else "predictions"
 
 

@@ -76,7 +76,7 @@ class HeadOptions:
         return "linear"
 
     @property
-    def unit(self) -> Literal["label", "row"]:
+    def normalize(self) -> Literal["label", "row"]:
         """Unit that has equal weight in its mean loss."""
         return "label"
 
@@ -109,11 +109,6 @@ class LabelOptions(HeadOptions):
     normalize: Literal["label", "row"] = "label"
     """Unit of equal weight in the head's mean: each label, or each row with labels, whatever their
     number (arXiv 2410.24159)."""
-
-    @property
-    def unit(self) -> Literal["label", "row"]:
-        """Unit that has equal weight in its mean loss."""
-        return self.normalize
 
 
 @config_class

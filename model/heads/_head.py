@@ -194,7 +194,11 @@ class Head(nn.Module, ABC):
         return matrix_flops(self)
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        return tensors if self.options.unit == "label" else weigh_rows_equally(tensors, self.key())
+        return (
+            tensors
+            if self.options.normalize == "label"
+            else weigh_rows_equally(tensors, self.key())
+        )
 
 
 def exit_figures(layers: int) -> list[str]:

@@ -15,12 +15,21 @@ from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter
-from clozeline.pipeline.tasks.readers import Rejected, TaskItem, TaskMetadata
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    TaskItem,
+    TaskMetadata,
+    TaskReader,
+)
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64, mix
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+Problem: TypeAlias = tuple[int, str]
+"""A row and its problem."""
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", IDS, "framed text, or pair of texts")
@@ -80,6 +89,13 @@ def record_of(rows: RowBatch, row: int) -> dict[str, Any]:
     """Decode the column `record` of a row."""
     record: dict[str, object] = json.loads(rows.columns["record"][row].tobytes())
     return record
+
+
+def join_cells(cells: Sequence[Any], form: NormalForm) -> str | None:
+    """Return the texts of cells in a stored form, joined by a space; None if one is not text."""
+    if not all(isinstance(cell, str) or cell is None for cell in cells):
+        return None
+    return " ".join(text for cell in cells if (text := normalize_field(form, cell or "").strip()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +310,49 @@ class TaskRows(ABC, Generic[Item]):
         return SetWriter.of_rows(
             path, 1, cls.features(metadata, form.frame), vocabulary, length, "auto", {"task": path}
         )
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        """Yield each row that breaks a rule of the task, and the problem.
+
+        The roles of the columns have been checked.
+        """
+        yield from ()
+
+    # -- rows without an answer
+
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns that `predict` needs, and those that it may read besides.
+
+        They are text, text_pair, words, question, context, choices, begin and source.
+        """
+        return (
+            (("text", "text_pair"), ()) if self.metadata.texts > 1 else (("text",), ("text_pair",))
+        )
+
+    def official_readers(self) -> Sequence[TaskReader]:
+        """Return readers of official layouts for rows of the head's tasks, the strictest first."""
+        return ()
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
+        """Return the item of a row from its cells by column; it has an arbitrary answer."""
+        joined = {name: join_cells(cells, reader.form) for name, cells in values.items()}
+        if None in joined.values():
+            return Rejected("fields", index)
+        texts = {name: text for name, text in joined.items() if text}
+        if len(texts) < len(joined):
+            return Rejected("empty_text", index)
+        return self.item_of(texts, reader, index)
+
+    def item_of(self, texts: Mapping[str, str], reader: TaskReader, index: int) -> TaskItem:
+        """Return the item of the texts of a row, by column."""
+        label = 0 if self.metadata.labels and not self.metadata.multi_label else None
+        return LabeledText(tuple(texts.values()), label, 0.0, index)
+
+    # -- examples
 
     @classmethod
     @abstractmethod

@@ -41,6 +41,7 @@ from clozeline.tools.runs.inference.unlabeled_rows import (
     build_rows,
     read_unlabeled,
     task_reader,
+    task_rows,
 )
 from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
@@ -118,7 +119,7 @@ def predict(options: PredictOptions) -> Counter[str]:
     counts = Counter[str]()
 
     with PredictionParts(options.output, description) as parts:
-        items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
+        items = iter(read_unlabeled(options.input, task_rows(opened), reader, columns))
         while group := list(islice(items, options.part_rows)):
             if not parts.has(number):
                 parts.write(number, _records_of(opened, reader, group, first))
@@ -146,7 +147,7 @@ def _records_of(
     """Return the records of some rows in their order; rows without a prediction say why."""
     items = [item for item, _ in group]
     answer = opened.answer
-    rows, uids, missing, truncated = build_rows(opened, reader, items)
+    rows, uids, missing, truncated = build_rows(task_rows(opened), reader, items)
     records = {
         number: {"rejected": reason, **answer.empty(items[number])}
         for number, reason in missing.items()

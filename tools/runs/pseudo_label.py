@@ -32,6 +32,7 @@ from clozeline.tools.runs.inference.unlabeled_rows import (
     build_rows,
     read_unlabeled,
     task_reader,
+    task_rows,
 )
 from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
@@ -75,9 +76,8 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
         )
 
     reader = task_reader(opened.train.manifest)
-    items = [
-        item for item, _ in read_unlabeled(options.input, opened.answer, reader, InputColumns())
-    ]
+    unlabeled = read_unlabeled(options.input, task_rows(opened), reader, InputColumns())
+    items = [item for item, _ in unlabeled]
     judged, missing = label_texts(opened, reader, items)
 
     if not judged:
@@ -122,7 +122,7 @@ def label_texts(
     opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
 ) -> tuple[list[LabeledByModel], Counter[str]]:
     """Return the class of each text, in order, and the number of items without one, by reason."""
-    rows, uids, missing, _ = build_rows(opened, reader, items)
+    rows, uids, missing, _ = build_rows(task_rows(opened), reader, items)
     judged = []
     for row, prediction in opened.answer.predict(opened.task, rows).items() if len(rows) else ():
         item = items[uids[rows.fixed["document_uid"][row].tobytes()]]

@@ -23,17 +23,11 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import ClassOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers import (
-    LabeledText,
-    Rejected,
-    TaskItem,
-    TaskMetadata,
-    TaskReader,
-)
+from clozeline.pipeline.tasks.readers import Rejected, TaskItem, TaskMetadata
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.head_features import HeadBatch
@@ -102,10 +96,6 @@ class TaskHead(HeadTensors, ABC):
 
     unit: ClassVar[str] = ""
     """name of the items that a score counts; empty: texts or pairs of texts"""
-    inputs: ClassVar[tuple[str, ...]]
-    """columns that `predict` needs in a file without answers: text, words, question, context,
-    choices, source"""
-    optional_inputs: ClassVar[tuple[str, ...]] = ()
     layout: str | None = None
     """official layout of its predictions: glue or squad"""
     pseudo_labels: ClassVar[bool] = False
@@ -151,13 +141,6 @@ class TaskHead(HeadTensors, ABC):
     def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
         """Return the head with settings from the training rows: by default none."""
         return head
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        """Yield each row that breaks a rule of the task, and the problem.
-
-        The roles of the columns have been checked.
-        """
-        yield from ()
 
     # -- predictions
 
@@ -214,34 +197,6 @@ class TaskHead(HeadTensors, ABC):
         """
         raise NotImplementedError
 
-    # -- rows without an answer
-
-    def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the required and the optional columns of `predict`."""
-        return self.inputs, self.optional_inputs
-
-    def official_readers(self) -> Sequence[TaskReader]:
-        """Return readers of official layouts for rows of the head's tasks, the strictest first."""
-        return ()
-
-    def item(
-        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        """Return the item of a row from its cells by column; it has an arbitrary answer."""
-        joined = {name: join_cells(cells, reader.form) for name, cells in values.items()}
-        if None in joined.values():
-            return Rejected("fields", index)
-        texts = {name: text for name, text in joined.items() if text}
-        if len(texts) < len(joined):
-            return Rejected("empty_text", index)
-        return self.build(texts, reader, index, key)
-
-    def build(
-        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        """Return the item of the texts of a row, by column."""
-        raise NotImplementedError
-
     # -- scores
 
     @abstractmethod
@@ -278,25 +233,7 @@ class TaskHead(HeadTensors, ABC):
 class RowTaskHead(TaskHead):
     """A task head whose correct answers are in a column of the set."""
 
-    inputs: ClassVar[tuple[str, ...]] = ("text",)
-    optional_inputs: ClassVar[tuple[str, ...]] = ("text_pair",)
     layout: str | None = "glue"
-
-    def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if self.metadata.texts > 1:
-            return (*self.inputs, "text_pair"), ()
-        return super().input_keys()
-
-    def build(
-        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        metadata = self.metadata
-        return LabeledText(
-            tuple(texts.values()),
-            0 if metadata.labels and not metadata.multi_label else None,
-            0.0,
-            index,
-        )
 
     @abstractmethod
     def answers(self, rows: RowBatch) -> NDArray[Any]:
@@ -425,13 +362,6 @@ def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
         texts_by_row.append(tuple(tokenizer.decode(part).strip() for part in parts if part))
 
     return texts_by_row
-
-
-def join_cells(cells: Sequence[Any], form: NormalForm) -> str | None:
-    """Return the texts of cells in a stored form, joined by a space; None if one is not text."""
-    if not all(isinstance(cell, str) or cell is None for cell in cells):
-        return None
-    return " ".join(text for cell in cells if (text := normalize_field(form, cell or "").strip()))
 
 
 def finite(scores: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Answers of a head that gives a text or a pair of texts one class, or any number of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from clozeline.columns import IGNORED
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
@@ -56,11 +56,6 @@ class ClassificationTaskHead(RowTaskHead):
                 np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED)
             )
         }
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        sizes = columns["labels"].lengths if self.metadata.multi_label else np.empty(0)
-        for row in np.flatnonzero(sizes != len(self.metadata.labels)).tolist():
-            yield row, f"expected labels of {len(self.metadata.labels)} classes, got {sizes[row]}"
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.instructions import InstructionsReader
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.train.task_heads._task_head import (
     Record,
@@ -26,24 +24,6 @@ from clozeline.train.task_heads._task_head import (
 
 class LmTaskHead(TaskHead):
     """Predicts the text that the model generates greedily from the source of a row."""
-
-    inputs = ("source",)
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        """Require the labels of a decoder to be tokens of its row, except the first token."""
-        if "label_positions" not in columns:
-            return
-        ids, positions, labels = (
-            columns[name] for name in ("input_ids", "label_positions", "label_ids")
-        )
-        rows = np.repeat(np.arange(len(positions)), positions.lengths)
-        own = ids.values[ids.offsets[rows] + positions.values]
-        for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
-            yield (
-                row,
-                "expected label_ids that are the tokens at label_positions 1 and later, got "
-                f"{labels[row].tolist()}",
-            )
 
     def predict(
         self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
@@ -82,15 +62,6 @@ class LmTaskHead(TaskHead):
 
     def fields(self) -> dict[str, type]:
         return {"text": str, "label": str}
-
-    def build(
-        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        source = texts["source"]
-        if isinstance(reader, InstructionsReader):
-            return Dialogue((("user", source), ("assistant", source)), index)
-        prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
-        return SourceTarget(source, (source,), prefix, index, suffix=suffix)
 
     def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {

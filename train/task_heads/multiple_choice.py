@@ -1,7 +1,7 @@
 """Choose among several texts, and score the choices."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +10,6 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.data.stream.head_features import rows_of_choices
 from clozeline.train.task_heads._task_head import (
@@ -18,7 +17,6 @@ from clozeline.train.task_heads._task_head import (
     RowTaskHead,
     TaskModel,
     finite,
-    join_cells,
     rounded,
     texts_of,
 )
@@ -31,19 +29,7 @@ class MultipleChoiceTaskHead(RowTaskHead):
     """
 
     unit = "questions"
-    inputs: ClassVar[tuple[str, ...]] = ("context", "choices")
-    optional_inputs: ClassVar[tuple[str, ...]] = ("begin",)
     layout = None
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        counts = columns["choice_starts"].lengths
-        right = columns["choice"].values
-        for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
-            yield (
-                row,
-                f"expected two or more choices and a choice below {counts[row]}, got "
-                f"[{right[row]}]",
-            )
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
@@ -72,29 +58,6 @@ class MultipleChoiceTaskHead(RowTaskHead):
     def error(self, gold: object, record: Record) -> float:
         """Return one minus the probability of the correct choice if another one is chosen."""
         return 0.0 if record["choice"] == gold else 1 - float(record["probabilities"][gold])
-
-    def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.inputs, self.optional_inputs
-
-    def item(
-        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        """Return the item of a row with choices in one column or in one column each.
-
-        `begin` starts all choices.
-        """
-        cells = values["choices"]
-        cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
-        context = join_cells(values["context"], reader.form)
-        begin = join_cells(values.get("begin", ()), reader.form)
-        choices = [join_cells([cell], reader.form) for cell in cells]
-        if context is None or begin is None or None in choices:
-            return Rejected("fields", index)
-        if not context or not all(choices):
-            return Rejected("empty_text", index)
-        if len(choices) < 2:
-            return Rejected("fields", index)
-        return Choices(context, tuple(f"{begin} {choice}".strip() for choice in choices), 0, index)
 
     def baselines(
         self, task: TaskModel, train: RowBatch, rows: RowBatch

@@ -1,6 +1,6 @@
 """Predict a number for each text or pair of texts, and score the numbers."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.regression import RegressionHead
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import RowBatch
 from clozeline.train.task_heads._task_head import (
     Record,
     RowTaskHead,
@@ -49,17 +49,6 @@ class RegressionTaskHead(RowTaskHead):
             return head
         mean = float(numbers.mean()) if head.bias else 0.0  # an exported class has it in its bias
         return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        low = np.float32(self.metadata.low)
-        high = np.float32(self.metadata.high)
-        scores = columns["target"].values
-        for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
-            yield (
-                row,
-                f"expected a number from {low:g} to {high:g} of the task {self.metadata.name}, got "
-                f"{scores[row]:g}",
-            )
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch

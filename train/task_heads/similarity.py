@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -37,8 +37,6 @@ class SimilarityTaskHead(RegressionTaskHead):
 
     columns = (SECOND_IDS, CROP_START, CROP_LENGTH)
     unit = "pairs"
-    inputs: ClassVar[tuple[str, ...]] = ("text", "text_pair")
-    optional_inputs: ClassVar[tuple[str, ...]] = ()
     layout = None
 
     @staticmethod

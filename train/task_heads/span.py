@@ -12,13 +12,12 @@ from torch import Tensor
 from clozeline.columns import IGNORED
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
-from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.squad import SquadReader, find_given
+from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.tasks.readers import Question
+from clozeline.pipeline.tasks.readers.squad import find_given
 from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._squad_metrics import (
@@ -32,7 +31,6 @@ from clozeline.train.task_heads._task_head import (
     TaskHead,
     TaskModel,
     TaskScores,
-    join_cells,
     mean,
     rounded,
     windows_of,
@@ -72,7 +70,6 @@ class SpanTaskHead(TaskHead):
 
     columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
-    inputs = ("question", "context")
     layout = "squad"
 
     @staticmethod
@@ -92,27 +89,6 @@ class SpanTaskHead(TaskHead):
             "answer_end": torch.from_numpy(bounds[:, 1].copy()),
             "answer_places": torch.from_numpy(allowed),
         }
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        sizes = columns["input_ids"].lengths
-        offsets = columns["offsets"].lengths
-        for row, offset_count in enumerate(offsets.tolist()):
-            # character offsets of all tokens
-            if offset_count != 2 * sizes[row]:
-                yield (
-                    row,
-                    f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}",
-                )
-            # the answer, among the allowed positions
-            allowed = set(columns["answer_places"][row].tolist())
-            owned = set(columns["owned_places"][row].tolist())
-            ends = columns["answer_span"][row].tolist()
-            if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
-                yield (
-                    row,
-                    "expected the first and last position of an answer among answer_places, got "
-                    f"{ends}",
-                )
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
@@ -171,29 +147,11 @@ class SpanTaskHead(TaskHead):
         )
         return {"answer": str, "start": int, "score": float} | unanswerable_fields
 
-    def item(
-        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
-    ) -> TaskItem | Rejected:
-        question = join_cells(values["question"], reader.form)
-        context = join_cells(values["context"], reader.form)
-        if question is None or context is None:
-            return Rejected("fields", index)
-        if not question or not context:
-            return Rejected("empty_text", index)
-        given = values["context"][0]
-        stored = normalize_field(reader.form, given)
-        return Question(
-            question, stored, (), str(index if key is None else key), index, given=given
-        )
-
     def as_given(self, record: Record, item: Question, form: NormalForm) -> Record:
         if not record["answer"]:
             return record
         start, text = find_given(form, item.given, record["start"], len(record["answer"]))
         return {**record, "answer": text, "start": start}
-
-    def official_readers(self) -> Sequence[TaskReader]:
-        return (SquadReader(SquadReader.Options(), InputLimits()),)
 
     def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {

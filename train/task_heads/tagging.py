@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from clozeline.model.decoding.tags import bio_transitions, viterbi
-from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tables import normalize_row
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
-from clozeline.pipeline.tasks.readers._labels import words_of
-from clozeline.pipeline.tasks.readers.conll import ConllReader
-from clozeline.pipeline.tasks.readers.conllu import ConlluReader
+from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem
 from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.task_heads._task_head import (
@@ -51,16 +45,10 @@ class TaggingTaskHead(TaskHead):
     """
 
     unit = "words"
-    inputs = ("words",)
 
     @property
     def _has_entities(self) -> bool:
         return "entity_f1" in self.metadata.metrics
-
-    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        sizes = columns["input_ids"].lengths
-        for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
-            yield row, f"expected a word number for each of {sizes[row]} tokens"
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
@@ -106,22 +94,6 @@ class TaggingTaskHead(TaskHead):
         if not isinstance(item, TaggedWords):
             return {}
         return {"words": list(item.words), "tags": [NO_ENTITY] * len(item.words)}
-
-    def item(
-        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
-    ) -> TaskItem | Rejected:
-        (value,) = values["words"]
-        try:
-            words = words_of(normalize_row(reader.form, value))
-        except Unfit as why:
-            return Rejected(why.reason, index)
-        return TaggedWords(words, (0,) * len(words), index)
-
-    def official_readers(self) -> Sequence[TaskReader]:
-        labels = ConllReader.Options(entities=[], tags=[*self.metadata.labels])
-        return ConlluReader(ConlluReader.Options(), InputLimits()), ConllReader(
-            labels, InputLimits()
-        )
 
     def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {

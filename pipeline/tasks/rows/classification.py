@@ -1,10 +1,15 @@
 """Rows of texts or pairs with one class, or any number of them."""
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+import numpy as np
+
 from clozeline.columns import Feature, Role
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
+from clozeline.pipeline.tasks.task_rows import Problem
 
 LABEL: Final = Feature(
     "label", "uint16", Role("row", head="classification", below="classes"), "number of the class"
@@ -25,3 +30,9 @@ class ClassRows(LabeledRows):
     @classmethod
     def answer(cls, metadata: TaskMetadata) -> Feature:
         return LABELS if metadata.multi_label else LABEL
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        sizes = columns["labels"].lengths if metadata.multi_label else np.empty(0)
+        for row in np.flatnonzero(sizes != len(metadata.labels)).tolist():
+            yield row, f"expected labels of {len(metadata.labels)} classes, got {sizes[row]}"

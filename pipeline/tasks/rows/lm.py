@@ -1,24 +1,29 @@
 """Build rows of texts to generate, and of dialogues."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.columns import IDS, POSITIONS, Feature, Role
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
     SourceTarget,
+    TaskItem,
     TaskMetadata,
+    TaskReader,
     TemplatePart,
     answer_runs,
 )
+from clozeline.pipeline.tasks.readers.instructions import InstructionsReader
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     Architecture,
     BuiltExample,
+    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,
@@ -60,6 +65,17 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
             "decoder": TurnRows,
         }
         return of_architecture.get(architecture)
+
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return ("source",), ()
+
+    def item_of(self, texts: Mapping[str, str], reader: TaskReader, index: int) -> TaskItem:
+        source = texts["source"]
+        if isinstance(reader, InstructionsReader):
+            return Dialogue((("user", source), ("assistant", source)), index)
+        prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
+        return SourceTarget(source, (source,), prefix, index, suffix=suffix)
 
     def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
         """Return the texts of all parts that are not encoded yet."""
@@ -124,6 +140,21 @@ class TurnRows(GenerationRows):
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        """Require labels that are tokens of their row, except the first token."""
+        ids, positions, labels = (
+            columns[feature.name] for feature in (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS)
+        )
+        rows = np.repeat(np.arange(len(positions)), positions.lengths)
+        own = ids.values[ids.offsets[rows] + positions.values]
+        for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
+            yield (
+                row,
+                "expected label_ids that are the tokens at label_positions 1 and later, got "
+                f"{labels[row].tolist()}",
+            )
 
     def build(
         self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]

@@ -1,12 +1,27 @@
 """Build rows of examples with several choices."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from clozeline.columns import Feature, Role
-from clozeline.pipeline.tasks.readers import Choices, TaskMetadata
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    Rejected,
+    TaskItem,
+    TaskMetadata,
+    TaskReader,
+)
 from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
-from clozeline.pipeline.tasks.task_rows import BuiltExample, SpecialTokens, TaskRows
+from clozeline.pipeline.tasks.task_rows import (
+    BuiltExample,
+    Problem,
+    SpecialTokens,
+    TaskRows,
+    join_cells,
+)
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _CHOICE_STARTS: Final = Feature(
@@ -32,6 +47,41 @@ class ChoiceRows(TaskRows[Choices]):
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (ALL_IDS, _CHOICE_STARTS, *((ALL_SEGMENTS,) if frame.segments else ()), _CHOICE)
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        counts = columns["choice_starts"].lengths
+        right = columns["choice"].values
+        for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
+            yield (
+                row,
+                f"expected two or more choices and a choice below {counts[row]}, got "
+                f"[{right[row]}]",
+            )
+
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return ("context", "choices"), ("begin",)
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
+        """Return the item of a row with choices in one column or in one column each.
+
+        `begin` starts all choices.
+        """
+        cells = values["choices"]
+        cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
+        context = join_cells(values["context"], reader.form)
+        begin = join_cells(values.get("begin", ()), reader.form)
+        choices = [join_cells([cell], reader.form) for cell in cells]
+        if context is None or begin is None or None in choices:
+            return Rejected("fields", index)
+        if not context or not all(choices):
+            return Rejected("empty_text", index)
+        if len(choices) < 2:
+            return Rejected("fields", index)
+        return Choices(context, tuple(f"{begin} {choice}".strip() for choice in choices), 0, index)
 
     def texts(self, item: Choices) -> Sequence[str]:
         return (item.context, *item.choices)

@@ -6,7 +6,7 @@ from typing import Final
 
 from clozeline.columns import IDS, Feature, Role
 from clozeline.pipeline.tasks.readers import LabeledText, TaskMetadata
-from clozeline.pipeline.tasks.rows.regression import TARGET
+from clozeline.pipeline.tasks.rows.regression import TARGET, numbers_outside
 from clozeline.pipeline.tasks.task_rows import BuiltExample, SpecialTokens, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
@@ -24,6 +24,7 @@ class PairRows(TaskRows[LabeledText]):
     architectures = ("encoder", "decoder")
     """An encoder-decoder has the sentence vectors of its encoder alone."""
     per_token = 2
+    problems = staticmethod(numbers_outside)
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

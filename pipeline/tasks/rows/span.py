@@ -1,23 +1,35 @@
 """Build rows of questions about a text, in windows over the text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from clozeline.columns import UNDO, Feature, Role
-from clozeline.pipeline.tasks.readers import Question, TaskMetadata
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Question,
+    Rejected,
+    TaskItem,
+    TaskMetadata,
+    TaskReader,
+)
+from clozeline.pipeline.tasks.readers.squad import SquadReader
 from clozeline.pipeline.tasks.rows._windows import assign_to_windows, sliding_windows, token_spans
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     SEGMENT_STARTS,
     BuiltExample,
+    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,
 )
+from clozeline.pipeline.text.normal_form import normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _MOST_QUESTION_TOKENS: Final = 64
@@ -67,6 +79,46 @@ class AnswerRows(TaskRows[Question]):
             _CHARACTER_OFFSETS,
             RECORD,
         )
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        sizes = columns["input_ids"].lengths
+        offsets = columns["offsets"].lengths
+        for row, offset_count in enumerate(offsets.tolist()):
+            # character offsets of all tokens
+            if offset_count != 2 * sizes[row]:
+                yield (
+                    row,
+                    f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}",
+                )
+            # the answer, among the allowed positions
+            allowed = set(columns["answer_places"][row].tolist())
+            owned = set(columns["owned_places"][row].tolist())
+            ends = columns["answer_span"][row].tolist()
+            if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
+                yield (
+                    row,
+                    "expected the first and last position of an answer among answer_places, got "
+                    f"{ends}",
+                )
+
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return ("question", "context"), ()
+
+    def official_readers(self) -> Sequence[TaskReader]:
+        return (SquadReader(SquadReader.Options(), InputLimits()),)
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
+        asked = super().item(values, reader, index, key)
+        if not isinstance(asked, LabeledText):
+            return asked
+        given = values["context"][0]
+        stored = normalize_field(reader.form, given)
+        name = str(index if key is None else key)
+        return Question(asked.texts[0], stored, (), name, index, given=given)
 
     def texts(self, item: Question) -> Sequence[str]:
         return (item.question, item.context)

@@ -1,15 +1,27 @@
 """Build rows of sentences with one tag per word, in windows that split between words."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.columns import UNDO, Feature, Role
-from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import TaggedWords, TaskMetadata
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.tables import normalize_row
+from clozeline.pipeline.tasks.readers import (
+    Rejected,
+    TaggedWords,
+    TaskItem,
+    TaskMetadata,
+    TaskReader,
+    Unfit,
+)
+from clozeline.pipeline.tasks.readers._labels import words_of
+from clozeline.pipeline.tasks.readers.conll import ConllReader
+from clozeline.pipeline.tasks.readers.conllu import ConlluReader
 from clozeline.pipeline.tasks.rows._windows import (
     NO_WORD,
     assign_to_windows,
@@ -22,6 +34,7 @@ from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     BuiltExample,
+    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,
@@ -69,6 +82,31 @@ class TaggedRows(TaskRows[TaggedWords]):
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (INPUT_IDS, _TAG_POSITIONS, _TAGS, _WORD_NUMBERS, RECORD)
+
+    @classmethod
+    def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
+        sizes = columns["input_ids"].lengths
+        for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
+            yield row, f"expected a word number for each of {sizes[row]} tokens"
+
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return ("words",), ()
+
+    def official_readers(self) -> Sequence[TaskReader]:
+        tags = ConllReader.Options(entities=[], tags=[*self.metadata.labels])
+        limits = InputLimits()
+        return ConlluReader(ConlluReader.Options(), limits), ConllReader(tags, limits)
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
+        (value,) = values["words"]
+        try:
+            words = words_of(normalize_row(reader.form, value))
+        except Unfit as why:
+            return Rejected(why.reason, index)
+        return TaggedWords(words, (0,) * len(words), index)
 
     def texts(self, item: TaggedWords) -> Sequence[str]:
         return (item.text,)

@@ -17,9 +17,8 @@ from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.runs.inference.generated_text import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
-from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline.tables.odd_files import BOM, CAFE, HELLO, NFD, NO_ROWS, ROWS, TEXTS, write
-from tests.pipeline.tasks.readers.reading import reader_of
+from tests.pipeline.tasks.readers.reading import reader_of, rows_for
 
 
 def ingest(path):
@@ -40,9 +39,7 @@ def tasks(path):
 
 def predict(path):
     reader = reader_of("labeled", label="label", classes=["a", "b"])
-    for item, _ in read_unlabeled(
-        path, ClassificationTaskHead(reader.metadata), reader, InputColumns()
-    ):
+    for item, _ in read_unlabeled(path, rows_for(reader.metadata), reader, InputColumns()):
         yield f"!{item.reason}" if isinstance(item, Rejected) else item.texts[0]
 
 

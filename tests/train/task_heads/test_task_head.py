@@ -29,6 +29,7 @@ from clozeline.tools.runs.inference.unlabeled_rows import (
     build_rows,
     read_unlabeled,
     task_reader,
+    task_rows,
 )
 from clozeline.tools.runs.task_scores.task_run import set_rows
 from clozeline.train.registries import TASK_HEADS
@@ -48,6 +49,7 @@ from tests.pipeline.task_files import (
     open_split,
     sentences,
 )
+from tests.pipeline.tasks.readers.reading import rows_for
 from tests.train.task_heads.task_metadata import NUMBER, ONE, SEVERAL
 
 READER = SimpleNamespace(form="prose", options=SimpleNamespace(prefix="summarize: "))
@@ -163,13 +165,13 @@ def test_a_table_has_a_column_for_each_field_of_a_record(head):
     assert answer.fields()
     assert not {"row", "id", "rejected"} & answer.fields().keys()
     assert {*answer.fields().values()} <= {str, int, float, list[str], list[float]}
-    assert all(answer.input_keys()[0])
+    assert all(rows_for(answer.metadata).inputs[0])
 
 
 def item(head, values, key=None):
-    return answers(head, labels=("a", "b") if head == "classification" else ()).item(
-        values, READER, 4, key
-    )
+    labels = ("a", "b") if head == "classification" else ()
+    facts = TaskMetadata(name="t", head=head, metrics=(), labels=labels)
+    return rows_for(facts).item(values, READER, 4, key)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +255,9 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     facts = read_task_metadata(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
-    asked = task_head_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
-    rows, uids, missing, _ = build_rows(opened, reader, [asked, Rejected("fields", 1)])
+    builder = task_rows(opened)
+    asked = builder.item({"source": ["a good film"]}, reader, 0, None)
+    rows, uids, missing, _ = build_rows(builder, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
 
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})
@@ -276,7 +279,7 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     file = tmp_path / "files" / "dev.tsv"
     reader = task_reader(shards.manifest)
     # a second text is optional
-    items = read_unlabeled(file, ClassificationTaskHead(ONE), reader, InputColumns())
+    items = read_unlabeled(file, rows_for(ONE), reader, InputColumns())
 
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 

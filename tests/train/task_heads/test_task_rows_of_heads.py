@@ -14,8 +14,8 @@ from clozeline.pipeline.tasks.readers import (
     TaggedWords,
     TaskMetadata,
 )
+from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.train.task_heads.classification import ClassificationTaskHead
-from clozeline.train.task_heads.lm import LmTaskHead
 from clozeline.train.task_heads.multiple_choice import MultipleChoiceTaskHead
 from clozeline.train.task_heads.regression import RegressionTaskHead
 from clozeline.train.task_heads.span import SpanTaskHead
@@ -42,16 +42,16 @@ ONES = [[1], [1], [1], [1]]
 
 
 @pytest.mark.parametrize(
-    ("answer", "columns", "wrong"),
+    ("facts", "columns", "wrong"),
     [
         (
-            ClassificationTaskHead(SEVERAL),
+            SEVERAL,
             {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]},
             [1, 3],
         ),
-        (ClassificationTaskHead(ONE), {"label": ONES}, []),
+        (ONE, {"label": ONES}, []),
         (
-            MultipleChoiceTaskHead(CHOICES),
+            CHOICES,
             {
                 "choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]],
                 "choice": [[0], [2], [1], [2]],
@@ -59,31 +59,31 @@ ONES = [[1], [1], [1], [1]]
             [0, 1],
         ),
         (
-            TaggingTaskHead(TAGS),
+            TAGS,
             {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]},
             [1, 3],
         ),
         (
-            LmTaskHead(WRITTEN),
+            WRITTEN,
             {
                 "label_positions": [[1, 2], [1], [0], [2]],
                 "label_ids": [[7, 3], [9], [2], [3]],
             },
             [1, 2],
         ),
-        (LmTaskHead(WRITTEN), {}, []),
+        (WRITTEN, {}, []),
         (
-            RegressionTaskHead(NUMBER),
+            NUMBER,
             {"target": [[0.0], [1.0], [-0.1], [np.nan]]},
             [2, 3],
         ),
         (
-            RegressionTaskHead(NUMBER),
+            NUMBER,
             {"target": [[1.1], [1.0], [0.5], [0.0]]},
             [0],
         ),
         (
-            SpanTaskHead(SPANS),
+            SPANS,
             {
                 "offsets": [[0] * 6, [0] * 5, [0] * 6, [0] * 6],
                 "answer_places": [[0, 1], [0, 1], [0], [0, 1]],
@@ -93,7 +93,7 @@ ONES = [[1], [1], [1], [1]]
             [1, 2, 3],
         ),
         (
-            SpanTaskHead(SPANS),
+            SPANS,
             {
                 "offsets": [[0] * 6] * 4,
                 "answer_places": [[0, 1]] * 4,
@@ -104,14 +104,16 @@ ONES = [[1], [1], [1], [1]]
         ),
     ],
 )
-def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
+def test_rows_that_break_a_rule_of_their_task_are_named(facts, columns, wrong):
     kinds = {"target": np.float32}
     columns = {
         name: Ragged.from_lists(values, kinds.get(name, np.uint16))
         for name, values in ({"input_ids": IDS} | columns).items()
     }
 
-    assert [row for row, _ in answer.problems(columns)] == wrong
+    architecture = "decoder" if "label_ids" in columns else "encoder_decoder"
+    found = rows_of(facts.head, architecture).problems(facts, columns)
+    assert [row for row, _ in found] == wrong
 
 
 @pytest.mark.parametrize(

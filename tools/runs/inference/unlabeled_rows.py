@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
@@ -23,11 +23,8 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tables import Rejected, RowFile, open_table
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, TaskRows
 from clozeline.tools.runs.task_scores.task_run import TaskRun
-
-if TYPE_CHECKING:
-    from clozeline.train.task_heads._task_head import TaskHead
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
 """A row, and the id that the file gives it; None: the file gives no id."""
@@ -62,7 +59,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
 
 
 def read_unlabeled(
-    path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
+    path: Path, builder: TaskRows[Any], reader: TaskReader, columns: InputColumns
 ) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
@@ -71,13 +68,13 @@ def read_unlabeled(
     those of a pair with a tab between them; else as a table.
     """
     if not columns.name_a_table():
-        for official in _official_readers(answer, reader):
+        for official in _official_readers(builder, reader):
             official.form = reader.form
             if (items := official.read_unlabeled(path)) is not None:
                 yield from items
                 return
 
-    file, keys = _open_columns(path, answer, reader, columns)
+    file, keys = _open_columns(path, builder, reader, columns)
     file.require(*_names_in(keys), *filter(None, [columns.id]), keys="")
 
     for index, row in file.rows():
@@ -86,19 +83,19 @@ def read_unlabeled(
             continue
         key = None if columns.id is None else value_at(row, columns.id)
         values = {key: [value_at(row, name) for name in names] for key, names in keys.items()}
-        yield answer.item(values, reader, index, key), key
+        yield builder.item(values, reader, index, key), key
 
 
 def _open_columns(
-    path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
+    path: Path, builder: TaskRows[Any], reader: TaskReader, columns: InputColumns
 ) -> tuple[RowFile, Mapping[str, Sequence[str]]]:
     """Return a table or the lines of a text, and the columns by key.
 
     Without a header as the task's tables are.
     """
     if suffix_of(path.name) in TextReader.suffixes and not columns.columns:
-        needed = answer.input_keys()[0]
-        _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read
+        needed = builder.inputs[0]
+        _keys_of(needed, builder, reader, columns)  # refuses columns that the task does not read
         file = open_table(path, InputLimits(), columns.delimiter, needed, default="tsv")
         return file, {name: [name] for name in needed}
 
@@ -107,13 +104,13 @@ def _open_columns(
     if not (columns.delimiter or columns.columns) and (delimiter or header):
         with suppress(ConfigurationError):  # values that are not names
             file = open_table(path, InputLimits())
-            keys = _keys_of(file.names, answer, reader, columns)
+            keys = _keys_of(file.names, builder, reader, columns)
             if {*_names_in(keys)} <= {*file.names}:
                 return file, keys
         columns = replace(columns, delimiter=delimiter, columns=header)
 
     file = open_table(path, InputLimits(), columns.delimiter, columns.columns)
-    return file, _keys_of(file.names, answer, reader, columns)
+    return file, _keys_of(file.names, builder, reader, columns)
 
 
 def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -122,31 +119,31 @@ def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield from names
 
 
-def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskReader]:
+def _official_readers(builder: TaskRows[Any], reader: TaskReader) -> Iterator[TaskReader]:
     """Yield the readers whose layouts are tried.
 
     The reader of the training task comes first, with its options, then the head's readers.
     """
     of_head = [
-        reader if type(reader) is type(other) else other for other in answer.official_readers()
+        reader if type(reader) is type(other) else other for other in builder.official_readers()
     ]
-    if reader.metadata.head == answer.metadata.head and reader not in of_head:
+    if reader.metadata.head == builder.metadata.head and reader not in of_head:
         yield reader
     yield from of_head
 
 
 def _keys_of(
-    names: Sequence[str], answer: TaskHead, reader: TaskReader, columns: InputColumns
+    names: Sequence[str], builder: TaskRows[Any], reader: TaskReader, columns: InputColumns
 ) -> dict[str, Sequence[str]]:
     """Return the columns by key.
 
     They are as given, else from the training task, else columns of the key's name.
     """
-    needed, optional = answer.input_keys()
+    needed, optional = builder.inputs
 
     if unknown := columns.keys.keys() - {*needed, *optional}:
         raise ConfigurationError(
-            f"{unknown.pop()}: the task {answer.metadata.name} reads "
+            f"{unknown.pop()}: the task {builder.metadata.name} reads "
             f"{', '.join((*needed, *optional))}: give those columns"
         )
 
@@ -170,20 +167,24 @@ class UnlabeledRows(NamedTuple):
     """tokens that the model does not read, because the item is longer than its rows, by number"""
 
 
-def build_rows(
-    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
-) -> UnlabeledRows:
-    """Return the rows of the items as in training."""
+def task_rows(opened: TaskRun) -> TaskRows[Any]:
+    """Return what builds rows as those that a run was trained on."""
     objective = opened.train.manifest.objective
 
     assert objective is not None, "a set of examples"
 
     frame = FRAMES[objective.options["frame"]]
     form = Form(frame, objective.options["max_length"], opened.train.manifest.config.get("stride"))
-    builder = rows_of(opened.facts.head, frame.architecture)(
+    return rows_of(opened.facts.head, frame.architecture)(
         opened.facts, form, opened.trained.tokenizer, _CORPUS_NAME, _CORPUS_NAME
     )
-    items = list(reader.complete(items, opened.trained.tokenizer))
+
+
+def build_rows(
+    builder: TaskRows[Any], reader: TaskReader, items: Sequence[TaskItem | Rejected]
+) -> UnlabeledRows:
+    """Return the rows of the items as in training."""
+    items = list(reader.complete(items, builder.tokenizer))
     rows = builder.rows(items)
     uids = {
         document_uid(_CORPUS_NAME, _CORPUS_NAME, "row", item.index): number

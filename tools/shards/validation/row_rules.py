@@ -19,8 +19,9 @@ from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SP
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import read_task_metadata
+from clozeline.pipeline.tasks.rows import rows_of
+from clozeline.pipeline.tasks.task_rows import Problem
 from clozeline.tools.shards.provenance.document_table import vocabulary_of_manifest
-from clozeline.train.task_heads import task_head_of
 
 
 def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
@@ -113,8 +114,6 @@ class LocatedRows:
         )
 
 
-Problem: TypeAlias = tuple[int, str]
-"""A row and its problem."""
 Check: TypeAlias = Callable[[LocatedRows, Manifest], Iterator[Problem]]
 
 
@@ -148,8 +147,9 @@ def check_rows(block: LocatedRows, manifest: Manifest) -> None:
 def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require answers that the task allows."""
     metadata = read_task_metadata(manifest)
-    if metadata is not None:
-        yield from task_head_of(metadata).problems(block.rows.columns)
+    if metadata is not None and manifest.objective is not None:
+        row_type = rows_of(metadata.head, manifest.objective.architecture)
+        yield from row_type.problems(metadata, block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

@@ -212,7 +212,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
         )
 
     # units of the loss
-    by_row = [name for name, head in model.heads.items() if head.unit == "row"]
+    by_row = [name for name, head in model.heads.items() if head.normalize == "row"]
     weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(

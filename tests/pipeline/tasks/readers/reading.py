@@ -2,12 +2,15 @@
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.tasks.rows import rows_of
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 
-__all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "written"]
+__all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "rows_for", "written"]
 
 
 def reader_of(name, **options):
@@ -34,3 +37,11 @@ def json_lines(*rows):
 
 def reasons(items):
     return dict(Counter(item.reason for item in items if isinstance(item, Rejected)))
+
+
+def rows_for(metadata):
+    """Return the builder of rows of a task, without a tokenizer."""
+    architecture = "decoder" if metadata.head == "lm" else "encoder"
+    tokenizer = SimpleNamespace(vocabulary=SimpleNamespace(specials={}))
+    form = Form(FRAMES["bert"], 16)
+    return rows_of(metadata.head, architecture)(metadata, form, tokenizer, "c", "s")

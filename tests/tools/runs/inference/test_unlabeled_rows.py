@@ -8,11 +8,14 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.tools.runs import predict
-from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled, task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import (
+    InputColumns,
+    read_unlabeled,
+    task_reader,
+    task_rows,
+)
 from clozeline.tools.runs.task_scores.task_run import open_task_run
-from clozeline.train.task_heads.classification import ClassificationTaskHead
-from clozeline.train.task_heads.lm import LmTaskHead
-from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
+from tests.pipeline.tasks.readers.reading import json_lines, reader_of, rows_for, written
 from tests.tools.runs.test_predict import predicted
 
 TAGGED = [["Anna", "sings", "in", "New York"], ["M\u00a0ller", "."]]
@@ -79,9 +82,8 @@ def test_words_are_those_of_the_file_whatever_the_run_was_trained_on(
         text, expected = TEXTS_TO_TAG[name]
         path.write_bytes(gzip.compress(text.encode()) if codec else text.encode())
 
-    items = [
-        *read_unlabeled(path, opened.answer, task_reader(opened.train.manifest), InputColumns())
-    ]
+    reader = task_reader(opened.train.manifest)
+    items = [*read_unlabeled(path, task_rows(opened), reader, InputColumns())]
 
     assert [[*item.words] for item, _ in items] == expected
     assert [item.index for item, _ in items] == [0, 1]
@@ -127,13 +129,13 @@ def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
         classes=["a", "b"],
     )
 
-    answer = ClassificationTaskHead(reader.metadata)
+    builder = rows_for(reader.metadata)
 
     for text, name in (
         ("a;one film\nb;two, plots\n", "bare.csv"),
         ('body,key\none film,1\n"two, plots",2\n', "header.csv"),
     ):
-        items = read_unlabeled(written(tmp_path, text, name), answer, reader, InputColumns())
+        items = read_unlabeled(written(tmp_path, text, name), builder, reader, InputColumns())
         assert [item.texts for item, _ in items] == [("one film",), ("two, plots",)]
 
 
@@ -144,9 +146,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     path = written(tmp_path, "(3 (2 It) (4 works))\n(2 (2 No) (2 film))\n")
     found = [
         item.texts
-        for item, _ in read_unlabeled(
-            path, ClassificationTaskHead(trees.metadata), trees, InputColumns()
-        )
+        for item, _ in read_unlabeled(path, rows_for(trees.metadata), trees, InputColumns())
     ]
 
     assert found == [("It works",), ("No film",)]
@@ -154,9 +154,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     path = written(tmp_path, "NUM:count How many ?\n", "TREC_10.label")
     found = [
         item.texts
-        for item, _ in read_unlabeled(
-            path, ClassificationTaskHead(typed.metadata), typed, InputColumns()
-        )
+        for item, _ in read_unlabeled(path, rows_for(typed.metadata), typed, InputColumns())
     ]
 
     assert found == [("How many ?",)]
@@ -166,9 +164,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     for reader in (trees, typed):
         found = [
             item.texts
-            for item, _ in read_unlabeled(
-                path, ClassificationTaskHead(reader.metadata), reader, InputColumns()
-            )
+            for item, _ in read_unlabeled(path, rows_for(reader.metadata), reader, InputColumns())
         ]
 
         assert found == [("It works",), ("No film",)]
@@ -176,7 +172,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     dialogues = reader_of("instructions")
     messages = [{"role": "user", "content": "2 + 2?"}]
     path = written(tmp_path, json_lines({"messages": messages}), "chat.jsonl")
-    ((item, _),) = read_unlabeled(path, LmTaskHead(dialogues.metadata), dialogues, InputColumns())
+    ((item, _),) = read_unlabeled(path, rows_for(dialogues.metadata), dialogues, InputColumns())
 
     assert item.messages[:-1] == (("user", "2 + 2?"),)
     assert item.messages[-1][0] == "assistant"
