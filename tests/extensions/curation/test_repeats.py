@@ -2,6 +2,7 @@
 
 import pytest
 
+from clozeline.extensions.curation.repeats import LinePieces, SpanPieces
 from clozeline.pipeline.text.sentences.regex import Regex
 from tests.extensions.curation.repeated_texts import documents, without_lines, without_spans
 from tests.pipeline.dedup.dedup_documents import document
@@ -65,3 +66,14 @@ def test_pairs_are_neither_counted_nor_changed(run_dedup):
     rows = [document(n, "the same line", target_text=f"dieselbe {n}") for n in range(3)]
     counts = run_dedup([rows], {**ALONE, "lines": {}}).counts
     assert (counts["documents_out"], counts["pieces"]["lines"]["pairs"]) == (3, 3)
+
+
+@pytest.mark.parametrize("kind", [LinePieces, SpanPieces])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_pieces_with_other_numbers_are_others_unless_a_key_says_so(kind, numbers):
+    pieces = kind(1, False, "all", 1, numbers)
+    first, second = (
+        next(pieces.digests(f"The bill of {year} came to 31 crowns. It was paid.", "en"))[1]
+        for year in (1901, 1902)
+    )
+    assert (first == second) == (not numbers)

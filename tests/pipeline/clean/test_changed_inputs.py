@@ -53,6 +53,10 @@ def cut_at_a_line_end(path, other):
     path.write_bytes(content[: content.rfind(b"\n", 0, -1) + 1])
 
 
+def append_a_line(path, other):
+    path.write_bytes(path.read_bytes() + LINES[:58])
+
+
 def replace_by_rename(path, other):
     before = path.stat()
     new = path.with_name("new")
@@ -102,7 +106,9 @@ def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     assert not list((tmp_path / "out" / "clean").glob("documents/*"))
 
 
-@pytest.mark.parametrize("change", [cut_at_a_line_end, replace_by_rename, write_over])
+@pytest.mark.parametrize(
+    "change", [append_a_line, cut_at_a_line_end, replace_by_rename, write_over]
+)
 def test_the_next_start_reads_what_changed(tmp_path, change):
     """A file of the same size and time is another one if its content is compared."""
     for name in ("a.jsonl", "b.jsonl"):

@@ -1,5 +1,5 @@
 """Inputs with `role: compare` win, whatever the rule; only documents of other inputs are dropped,
-and only these are written."""
+and only these are written. What changes ends as a fresh run."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: growing
-plan: {unit_bytes: 9000, shard_bytes: 15000}
+plan: {unit_bytes: 8192, shard_bytes: 8192}
 clean: {language: null, filters: []}
 """
 OLD = [prose(seed) for seed in range(24)]
@@ -73,23 +73,41 @@ def test_lines_of_compared_documents_are_neither_counted_nor_removed(tmp_path):
     assert left(tmp_path / "out") == texts["new"]
 
 
-def test_a_role_that_changes_makes_the_output_of_a_fresh_run(tmp_path):
-    """Texts are neither cleaned nor hashed again."""
+def files(count, copies=0, seed=0):
+    """A text for each file: near copies, a copy of the first of them, and others."""
+    near = [edited(prose(seed + n), 9) for n in range(copies)]
+    found = near + near[:1] + [prose(seed + n) for n in range(count)]
+    return {f"{n:03}-{seed}": [text] for n, text in enumerate(found)}
 
-    def changed(output, *compared):
-        assert run(tmp_path, TEXTS, *compared, output=output) == 0
-        records = [
-            path.stat().st_mtime_ns
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([TEXTS], [TEXTS, "old"]),
+        ([files(14)], [files(40)]),  # 2 shards, then 8
+        ([files(14)], [files(4)]),  # 1 shard
+        ([files(3, 1, 18)], [files(10, 1, 18)]),  # 1 shard, then 2
+    ],
+)
+def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(tmp_path, before, after):
+    """Of the same texts, none is cleaned or hashed again."""
+
+    def read_all(given, output):
+        assert run(tmp_path, *given, output=output) == 0
+        stage = tmp_path / output / "dedup"
+        kept = {
+            path: path.stat().st_mtime_ns
             for name in ("clean/records/main", "dedup/records/exact-hashes")
-            for path in sorted((tmp_path / output / name).iterdir())
-        ]
-        paths = (tmp_path / output / "dedup").rglob("*.arrow")
-        return records, {path.parts[-3:]: path.read_bytes() for path in paths}
+            for path in (tmp_path / output / name).iterdir()
+        }
+        found = {path.relative_to(stage): path.read_bytes() for path in stage.rglob("*/*.arrow")}
+        return kept, found, json.loads((stage / "report.json").read_text())["counts"]
 
-    before, _ = changed("out")
-    after, found = changed("out", "old")
-    assert found == changed("fresh", "old")[1]
-    assert before == after
+    earlier, *_ = read_all(before, "out")
+    kept, *found = read_all(after, "out")
+
+    assert found == [*read_all(after, "fresh")[1:]]
+    assert before[0] != after[0] or kept == earlier
 
 
 @pytest.mark.parametrize(

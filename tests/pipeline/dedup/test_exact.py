@@ -67,19 +67,6 @@ def test_the_longest_text_of_equal_keys_stays(run_dedup, key, kept):
     assert rows[1].uid in {row.uid for row in found}
 
 
-def test_the_smallest_uid_of_equal_documents_stays_as_it_is(run_dedup):
-    fields = {"language": "en", "extra": {"n": 1}}
-    rows = [document(n, f"text {n % 7}", url=f"http://h/{n}", **fields) for n in range(20)]
-    result = run_dedup([rows[:9], [], rows[9:]], EXACT, 3)
-    kept = {min(row.uid for row in rows if row.text == text) for text in {row.text for row in rows}}
-    clusters = result.clusters("exact")
-
-    assert result.documents() == [row for row in rows if row.uid in kept]
-    assert {row["uid"] for row in clusters} == {row.uid for row in rows}
-    assert {row["uid"] for row in clusters if row["kept"]} == {row["cluster"] for row in clusters}
-    assert {row["cluster"] for row in clusters} == kept
-
-
 def test_the_same_record_twice_is_an_error(run_dedup):
     with pytest.raises(IntegrityError, match="is twice below"):
         run_dedup([[document(1, "text")], [document(1, "text")]], EXACT)

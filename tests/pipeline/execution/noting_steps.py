@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,16 +10,13 @@ from clozeline.memory import memory_share
 
 @dataclass
 class Noting:
-    """A step that notes its process; the units of `fatal` kill the worker before it can."""
+    """A step that notes its process."""
 
     folder: Path
-    fatal: Sequence[int] = ()
 
     def __call__(self, unit):
         with (self.folder / f"{unit}.started").open("a") as file:
             file.write("x")
-        if unit in self.fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
         (self.folder / f"{unit}.done").write_text(f"{os.getpid()}")
 
     def has_result(self, unit):

@@ -141,14 +141,6 @@ def test_an_edit_that_keeps_the_time_is_found_by_verify(path, place):
     assert [is_kept(path, verify=verify) for verify in (False, True, False)] == [True, False, True]
 
 
-def test_a_file_that_grows_has_its_new_size_after_verify(path, tmp_path):
-    with path.open("a") as file:
-        file.write('\n{"text": "one more row"}')
-
-    assert not is_kept(path, verify=True)
-    assert load_plan(recipe_for([], tmp_path / "out")).bytes == path.stat().st_size
-
-
 def test_changes_since_the_last_start_are_counted(tmp_path):
     recipe = recipe_for(write(tmp_path / "in", 10, "a.jsonl", "c.jsonl"), tmp_path / "out")
 

@@ -68,7 +68,11 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
 
 def test_reasons_stand_group_by_group_the_most_frequent_first():
     dropped = (("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1}))
-    row = StageRow("9 samples", dropped=dropped)
+    row = StageRow("9 samples", dropped=dropped, characters=40, cut={"a": 1, "b": 2})
     remarks = [*row.remarks()]
 
-    assert remarks == ["noticed: 20 b, 1 a", "dropped (tokens): 3,000 c, 1 d"]
+    assert remarks == [
+        "noticed: 20 b, 1 a",
+        "dropped (tokens): 3,000 c, 1 d",
+        "cut: 3 of 40 characters: 2 b, 1 a",
+    ]

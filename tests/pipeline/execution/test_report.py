@@ -120,17 +120,12 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
 
     assert [stages for stages, _ in drawn] == [{*STAGES[: n + 1]} for n in range(len(STAGES))]
 
-    both = drawn[-1][1].replace(str(tmp_path), str(run[0])), (run[0] / "report.html").read_text()
-    # without seconds
-    mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)
-
-    assert mine == theirs
-
+    before = drawn[-1][1]
     _, again = draw("clean", [*arguments, "clean.keep_text=0"])
     missing = "not stored: see clean.keep_text"
 
-    assert ("<td>dedup</td>" in theirs, "<td>dedup</td>" in again) == (True, False)
-    assert (missing in theirs, missing in again) == (False, True)
+    assert ("<td>dedup</td>" in before, "<td>dedup</td>" in again) == (True, False)
+    assert (missing in before, missing in again) == (False, True)
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):

@@ -1,8 +1,4 @@
-"""Drivers and workers of `executor.name=external`, as processes.
-
-`python -m tests.pipeline.execution.executors.external_workers OUTPUT` is a driver, which runs a
-stage of two passes with a unit that never ends.
-"""
+"""Drivers and workers of `executor.name=external`, as processes."""
 
 import os
 import subprocess
@@ -11,7 +7,6 @@ import time
 from pathlib import Path
 
 from tests.distributed import ROOT
-from tests.pipeline.execution.toy_stage import run_toy
 
 COMMANDS = Path(sys.executable).parent
 VARIABLES = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{COMMANDS}:{os.environ['PATH']}"}
@@ -41,7 +36,3 @@ def until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-if __name__ == "__main__":
-    run_toy(Path(sys.argv[1]), "endless", "external")

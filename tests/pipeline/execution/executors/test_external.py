@@ -2,11 +2,11 @@
 
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ from tests.pipeline.execution.executors.external_workers import (
     until,
 )
 from tests.pipeline.execution.noting_steps import Noting
-from tests.pipeline.execution.toy_stage import run_toy, tree
+from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
@@ -116,20 +116,6 @@ def use_clock(monkeypatch, then):
     return clock
 
 
-def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_path, monkeypatch):
-    """Unit 1 belongs to a machine that stops renewing after 400 s; the others are done."""
-    path = published(step := Ordered(tmp_path))
-    for unit in {*range(7)} - {1}:
-        (tmp_path / f"{unit}.done").touch()
-    claim = path.with_name("1.claim")
-    claim.write_text(ELSEWHERE)
-    clock = use_clock(monkeypatch, lambda now: now < 400 and os.utime(claim, (now, now)))
-    external._wait(Assignment(step, "0123456", 1), path.parent, lambda: None)
-
-    assert 400 + 180 <= clock.now <= 400 + 182
-    assert claim.exists(), "no worker takes it before the next round"
-
-
 @pytest.mark.parametrize(("name", "is_taken"), [("7-a", True), ("77-a", False)])
 def test_work_of_another_driver_than_the_present_one_is_not_taken(
     tmp_path, monkeypatch, name, is_taken
@@ -196,31 +182,6 @@ def test_a_worker_stays_as_long_as_its_driver_and_waits_for_the_next_one(
     assert seconds <= clock.now <= seconds + 2
 
 
-@pytest.mark.usefixtures("default_signals")
-def test_workers_of_a_killed_driver_end_or_go_on_with_the_next_one(tmp_path):
-    """The first worker is in a unit of the killed driver, which would never end."""
-    run_toy(tmp_path / "local")
-    output = tmp_path / "out"
-    driver = start(
-        sys.executable, "-m", "tests.pipeline.execution.executors.external_workers", str(output)
-    )
-    worker = start_worker(output)
-    marker = output / "dedup/running/square-000001"
-    until(marker.exists)
-    driver.kill()
-    end(driver)
-    code, said = end(start_worker(output, "wait_s=1"))
-
-    assert code == 0
-    assert "has died" in said
-
-    marker.unlink()
-    run_toy(output, name="external")
-
-    assert end(worker)[0] == 0
-    assert tree(output / "dedup") == tree(tmp_path / "local/dedup")
-
-
 def kill_at_random(folder, seed):
     """Start four workers one after another in a folder, and kill three at a random time.
 
@@ -244,7 +205,7 @@ def kill_at_random(folder, seed):
     return killed
 
 
-def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path):
+def test_workers_and_a_driver_that_are_killed_give_the_bytes_of_a_local_run(tmp_path):
     """Also with a module in the folder of the pipeline, and a relative output: a worker may be
     started in any folder."""
     here = tmp_path / "here"
@@ -259,7 +220,11 @@ def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path)
     local = start(*command, "output=local", folder=here)
     driver = start(*command, "output=out", *workers, folder=here)
     with ThreadPoolExecutor() as pool:
-        killed = list(pool.map(kill_at_random, [elsewhere] * 3, range(3)))
+        killed = pool.map(kill_at_random, [elsewhere] * 3, range(3))
+        until((here / "out/dedup/running").exists)
+        driver.kill()
+        end(driver)
+        driver = start(*command, "output=out", *workers, folder=here)
 
     code, said = end(driver)
 
@@ -271,35 +236,15 @@ def test_three_workers_with_random_kills_give_the_bytes_of_a_local_run(tmp_path)
         assert tree(here / "out" / stage) == tree(here / "local" / stage), stage
 
 
-def read_command(program):
-    """Return the documented command of a program that starts workers, and their number."""
-    if program == "kubernetes":
-        job = yaml.safe_load((ROOT / "configs/launch/job.yaml").read_text(encoding="utf-8"))
-        (container,) = job["spec"]["template"]["spec"]["containers"]
-        return container["command"], 1
-    page = (ROOT / "docs/clusters.md").read_text(encoding="utf-8").splitlines()
-    (line,) = [line for line in page if f"{program} -" in line and "clozeline work" in line]
-    return ["bash", "-c", line], 4
-
-
-@pytest.mark.parametrize("program", ["parallel", "xargs", "kubernetes"])
-def test_a_command_of_the_page_starts_workers(tmp_path, program):
-    if program == "parallel" and shutil.which(program) is None:
-        pytest.skip(f"the program {program} is not installed")
-    command, workers = read_command(program)
-    words = [word.replace("/shared/web", str(tmp_path)) for word in command]
-    scheduler = start(*words)
-    run_toy(tmp_path, name="external")
-    code, said = end(scheduler)
-
-    assert code == 0, said
-    assert said.count("has ended") == workers
-
-
 def prepare(folder, patch):
-    """For the contract of executors: a worker that is started before the run."""
-    command = shlex.join([str(COMMANDS / "clozeline"), "work", str(folder / "there")])
-    subprocess.run(
-        ["sh", "-c", f"{command} >{shlex.quote(str(folder))}/log 2>&1 &"], env=VARIABLES, check=True
-    )
+    """For the contract of executors: workers that the commands of the page and of a job start
+    before the run."""
+    job = yaml.safe_load((ROOT / "configs/launch/job.yaml").read_text(encoding="utf-8"))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    page = (ROOT / "docs/clusters.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:parallel|seq) .*clozeline work .*$", page, re.MULTILINE)
+    for line in (*lines, shlex.join(container["command"])):
+        command = line.replace("/shared/web", shlex.quote(str(folder / "there")))
+        quiet = f"({command}) >{shlex.quote(str(folder))}/log 2>&1 &"
+        subprocess.run(["sh", "-c", quiet], env=VARIABLES, check=True)
     return {}
