@@ -4,6 +4,7 @@ however it changes."""
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -15,7 +16,7 @@ from clozeline.pipeline.execution.plan import load_plan
 from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
-TEXTS = [f"This is text number {number} of the file, with some words." for number in range(60)]
+TEXTS = [f"This is text number {number} of the file, with some words." for number in range(90)]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
 
 
@@ -54,7 +55,7 @@ def cut_at_a_line_end(path, other):
 
 
 def append_a_line(path, other):
-    path.write_bytes(path.read_bytes() + LINES[:58])
+    path.write_bytes(path.read_bytes() + LINES.splitlines(keepends=True)[0])
 
 
 def replace_by_rename(path, other):
@@ -106,31 +107,36 @@ def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     assert not list((tmp_path / "out" / "clean").glob("documents/*"))
 
 
-@pytest.mark.parametrize(
-    "change", [append_a_line, cut_at_a_line_end, replace_by_rename, write_over]
-)
-def test_the_next_start_reads_what_changed(tmp_path, change):
-    """A file of the same size and time is another one if its content is compared."""
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_bytes(LINES)
-    recipe = recipe_for([str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")], tmp_path / "out")
-    run_clean([str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")], tmp_path / "out")
-    change(tmp_path / "b.jsonl", LINES.replace(b"number 7 ", b"number X "))
-
-    assert load_plan(recipe, verify=True).changes == {"new": 0, "changed": 1, "removed": 0}
-    assert load_plan(recipe).changes["changed"] == (change != replace_by_rename)
-
-
-def test_a_copy_with_another_time_is_the_same_file_if_its_content_is_compared(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(LINES)
-    assert len(run_clean(str(path), tmp_path / "out").documents) == len(TEXTS)
-    replace_by_rename(path, LINES)
+def write_again(path, other):
+    replace_by_rename(path, path.read_bytes())
     os.utime(path, ns=(1, 1))
-    recipe = recipe_for(str(path), tmp_path / "out")
 
-    assert load_plan(recipe, verify=True).changes["changed"] == 0
-    assert load_plan(recipe).changes["changed"] == 1
+
+@pytest.mark.parametrize(
+    ("change", "found", "verified"),
+    [
+        (append_a_line, 1, 1),
+        (cut_at_a_line_end, 1, 1),
+        (write_over, 1, 1),
+        (replace_by_rename, 0, 1),
+        (write_again, 1, 0),
+    ],
+)
+def test_the_next_start_reads_what_changed(tmp_path, change, found, verified):
+    """If contents are compared, they decide, even of one range of a file."""
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    for path in paths:
+        Path(path).write_bytes(LINES)
+    keys = {"plan": {"unit_bytes": 4096}}
+    assert len(run_clean(paths, tmp_path / "out", **keys).records) == 4
+
+    change(tmp_path / "b.jsonl", LINES.replace(b"number 7 ", b"number X "))
+    recipe = recipe_for(paths, tmp_path / "out", **keys)
+
+    assert load_plan(recipe).changes == {"new": 0, "changed": found, "removed": 0}
+    assert load_plan(recipe, verify=True).changes["changed"] == verified
+    assert run_clean(paths, tmp_path / "out", verify=True, **keys).summary.skipped != verified
+    assert run_clean(paths, tmp_path / "out", **keys).summary.skipped
 
 
 def test_a_list_of_a_filter_is_known_by_its_state_then_by_its_content(tmp_path):

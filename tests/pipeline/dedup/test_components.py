@@ -48,11 +48,6 @@ def test_random_graphs_in_pieces(monkeypatch, seed):
     assert found.tolist() == smallest_reached(count, left, right)[1:].tolist()
 
 
-def test_a_long_path():
-    order = np.random.default_rng(1).permutation(np.arange(1, 100_001))
-    assert joined(100_000, order[:-1], order[1:]).tolist() == [1] * 100_000
-
-
 @pytest.mark.parametrize("pair", [(0, 1), (1, 4), (4, 1)])
 def test_a_node_that_does_not_exist_is_refused(pair):
     with pytest.raises(ValueError, match="expected nodes from 1 to 3"):

@@ -1,6 +1,6 @@
 """A stage without `--config` runs on its defaults, or on the recipe of the output folder."""
 
-import json
+import shutil
 
 import pytest
 
@@ -8,16 +8,13 @@ from clozeline.configuration.config import load_config
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import Recipe, load_default_recipe
-from tests.pipeline.captures import SENTENCES
 from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import write_corpus
 
 
 @pytest.fixture
 def words(tmp_path):
-    path = tmp_path / "texts.jsonl"
-    rows = [{"text": f"Chapter {number}. {SENTENCES.strip()}"} for number in range(3)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return [f"input={path}", f"output={tmp_path / 'out'}"]
+    return [f"input={write_corpus(tmp_path / 'in', 30)}", f"output={tmp_path / 'out'}"]
 
 
 def test_later_stages_keep_the_recipe_of_the_output(words, tmp_path, capsys):
@@ -65,7 +62,7 @@ def test_a_recipe_for_a_later_stage_alone_names_the_one_that_made_the_output(
 
     made = tree(out)
     alone = tmp_path / "alone.yaml"
-    (tmp_path / "texts.jsonl").unlink()
+    shutil.rmtree(tmp_path / "in")
     for key in ("dedup: {}", "group: {}", "corrupt: [{name: causal_lm, max_length: 64}]"):
         alone.write_text(f"corpus: mine\n{key}\n", encoding="utf-8")
         for command in ([], [key.partition(":")[0]]):

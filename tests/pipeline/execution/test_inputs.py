@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 
-from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.recipe import InputEntry
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 READ = ["a.jsonl", "deep/er/b.txt", "vue.js/_notes.md"]
@@ -133,9 +132,7 @@ def test_a_linked_folder_is_read_but_not_inside_itself(folder, tmp_path):
 
 KINDS = {
     "crawl.log": (b"Words.", "reader: text"),
-    "paper.txt": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
     "essay.docx": (b"PK\x03\x04\x14\0\0\0", "pandoc"),
-    "wiki.xml": (b'<mediawiki xml:lang="en">\n<page></page></mediawiki>', "reader: mediawiki"),
     "wiki.xml.bz2": (
         bz2.compress(b'<?xml version="1.0"?>\n<mediawiki xml:lang="en">\n'),
         "reader: mediawiki",
@@ -159,16 +156,3 @@ def test_files_of_no_known_kind_are_refused_with_what_reads_them(tmp_path, name)
     plan = load_plan(recipe_for({"path": str(path), "reader": "text"}, tmp_path / "out"))
 
     assert plan.inputs[0]["reader"] == "text"
-
-
-def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
-    """A treebank's `.conllu` is no kind of text."""
-    write(folder, "en-ud-train.conllu")
-    keys = {"corpus": "test", "input": str(folder), "output": str(tmp_path / "out")}
-    reader = {"name": "conllu", "task": "pos", "column": "upos"}
-    task = validate(Recipe, {**keys, "tasks": {"reader": reader}}, "test")
-
-    assert len(load_plan(task).inputs) == 4
-
-    with pytest.raises(ConfigurationError, match=r"for files of this type \(1\)"):
-        load_plan(recipe_for(str(folder), tmp_path / "out"))

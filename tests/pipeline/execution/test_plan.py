@@ -1,7 +1,6 @@
 """The plan: units, names and digests that do not depend on where the inputs lie."""
 
 import json
-import os
 from itertools import chain, pairwise
 
 import pytest
@@ -11,7 +10,7 @@ from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution import plan as plans
 from clozeline.pipeline.execution.plan import load_plan, store_plan
 from clozeline.seeding import hash64
-from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.pipeline.clean.cleaning import recipe_for
 
 
 def write(folder, rows, *names):
@@ -110,35 +109,6 @@ def test_mistakes_are_named(tmp_path, monkeypatch, source, plan, error, said):
         (tmp_path / "out/clean/plan.json").write_text(json.dumps(plan))
     with pytest.raises(error, match=said):
         load_plan(recipe_for(source, tmp_path / "out"))
-
-
-@pytest.fixture
-def path(tmp_path):
-    """An input of more than both ends of a file that the plan holds, which has been read once."""
-    path = tmp_path / "in.jsonl"
-    rows = [json.dumps({"text": f"row {row:06d} of the first start"}) for row in range(4000)]
-    path.write_text("\n".join(rows))
-
-    assert not is_kept(path)
-
-    return path
-
-
-def is_kept(path, *, verify=False):
-    """Return whether a start reads nothing again."""
-    plan = {"unit_bytes": 100_000}
-    return run_clean(str(path), path.parent / "out", verify=verify, plan=plan).summary.skipped
-
-
-@pytest.mark.parametrize("place", [20, 100_020, -20])
-def test_an_edit_that_keeps_the_time_is_found_by_verify(path, place):
-    time = path.stat().st_mtime_ns
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(time, time))
-
-    assert [is_kept(path, verify=verify) for verify in (False, True, False)] == [True, False, True]
 
 
 def test_changes_since_the_last_start_are_counted(tmp_path):

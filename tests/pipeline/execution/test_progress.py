@@ -4,13 +4,12 @@ Then the table of what each stage did.
 """
 
 import io
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.progress import Progress, RunningPass
+from clozeline.pipeline.execution.progress import Progress
 
 
 class Clock:
@@ -48,22 +47,6 @@ def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left(detail
     lines = shown.console.file.getvalue().splitlines()
 
     assert expected in (lines, len(lines))
-
-
-def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
-    clock = Clock()
-    folder = tmp_path / "records" / "main"
-    names = [f"{unit:06d}" for unit in range(500)]
-    running = RunningPass(SimpleNamespace(folder=tmp_path), "main", names, clock)
-    running.look()  # there is no folder before the first record
-    folder.mkdir(parents=True)
-
-    for unit in range(500):
-        (folder / f"{unit:06d}.json").touch()
-        (folder / f"score-{unit:06d}.json").touch()  # of another pass
-        clock.now += 0.01
-        running.look()
-        assert len(running.records) == (unit + 1) // 100 * 100
 
 
 def test_reasons_stand_group_by_group_the_most_frequent_first():

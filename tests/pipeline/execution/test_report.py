@@ -128,21 +128,6 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     assert (missing in before, missing in again) == (False, True)
 
 
-def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
-    output, arguments = run
-    drawn = []
-    module = "clozeline.pipeline.execution.report.publish_text"
-    monkeypatch.setattr(module, lambda path, text: drawn.append(path))
-
-    assert main([*arguments, f"output={output}"]) == 0
-    assert drawn == []
-
-    (output / "encode" / "report.json").unlink()  # written again, with other seconds
-
-    assert main([*arguments, f"output={output}"]) == 0
-    assert drawn == [output / "report.html"]
-
-
 @pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])
 @pytest.mark.parametrize("name", ["clean", ""])
 def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name, damage):

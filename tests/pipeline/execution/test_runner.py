@@ -40,8 +40,10 @@ def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path, keep)
 @pytest.mark.parametrize(
     ("fault", "code", "message"),
     [
-        ("bug", 1, "ZeroDivisionError"),
+        ("bug", 1, r"ZeroDivisionError\('by 0'\)"),
         ("user", 64, "seventh seal"),
+        ("disk", 74, "000001.txt: No space left; free some space"),
+        ("count", 65, "do not add up"),
         ("die always", 69, "worker process died"),
     ],
 )
@@ -49,8 +51,12 @@ def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, cod
     with pytest.raises(PartialFailureError, match=message) as caught:
         run_toy(tmp_path, fault, workers=2)
 
-    assert caught.value.exit_code == code
-    assert len(list((tmp_path / "dedup/tmp").glob("*.txt"))) == 5
+    failed = UnitRecord.read(UnitRecord.path(tmp_path / "dedup", "square", "000001"))
+
+    assert caught.value.exit_code == failed.exit_code == code
+    assert (failed.status, failed.counts, failed.outputs) == ("failed", {}, {})
+    assert ("Traceback" in failed.trace) == (fault == "bug")
+    assert len(list((tmp_path / "dedup/tmp").glob("*.txt"))) == 5 + (fault == "count")
 
     run_toy(tmp_path)
     run_toy(tmp_path / "clean run", "die once", workers=2)

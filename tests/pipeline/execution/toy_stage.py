@@ -14,6 +14,12 @@ from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 
+FAULTS = {
+    "bug": ZeroDivisionError("by 0"),
+    "user": ConfigurationError("the seventh seal is missing"),
+    "disk": OSError(28, "No space left"),
+}
+
 
 @dataclass(frozen=True)
 class Square(Unit):
@@ -22,20 +28,18 @@ class Square(Unit):
     fault: str = field(default="", compare=False)
 
     def run(self, inputs, output):
-        if self.number == 1:
-            self._suffer(output.folder.parent / "once")
         with output.file(f"tmp/{self.number:06d}.txt") as path:
             path.write_text(str(self.number**2))
-        return {"squares": 1}
+            if self.number == 1:
+                self._suffer(output.folder.parent / "once")
+        return {"squares": 1, "documents_in": self.number == 1 and self.fault == "count"}
 
     def _suffer(self, flag):
         if self.fault == "die always" or (self.fault == "die once" and not flag.exists()):
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault == "user":
-            raise ConfigurationError("the seventh seal is missing")
-        if self.fault == "bug":
-            raise ZeroDivisionError
+        if error := FAULTS.get(self.fault):
+            raise error
 
 
 @dataclass(frozen=True)

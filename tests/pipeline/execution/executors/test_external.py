@@ -1,11 +1,10 @@
 """Workers that anything starts: shares, kills, and how they end."""
 
-import os
+import json
 import random
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,12 +13,10 @@ import pytest
 import yaml
 
 from clozeline.errors import StorageError
-from clozeline.files import read_json
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.executors import Assignment, external, publish_work
 from tests.distributed import ROOT
-from tests.pipeline.execution.clock import Clock
 from tests.pipeline.execution.executors.external_workers import (
     COMMANDS,
     VARIABLES,
@@ -33,48 +30,26 @@ from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
-ELSEWHERE = '{"host": "elsewhere", "pid": 1, "start": 1.0}'
+DEAD = json.dumps({"host": output_lock._HOST, "pid": 1, "start": -1e6})
 
 
 @dataclass
-class Ordered(Noting):
-    """A step that notes the order of its units, and withdraws the work after the last one.
+class Shared(Noting):
+    """A step whose units 2 and 4 others have claimed, and do before unit 6 ends.
 
-    Other workers have done `others` before unit 6.
+    The work is withdrawn after the last unit.
     """
-
-    others: str = ""
 
     @property
     def logs(self):
         return self.folder / "out/clean/logs/main"
 
     def __call__(self, unit):
-        with (self.folder / "order").open("a") as file:
-            file.write(f"{unit} ")
-        for each in self.others if unit == "6" else "":
-            (self.folder / f"{each}.done").touch()
         super().__call__(unit)
+        for each in "24" if unit == "6" else "":
+            (self.folder / f"{each}.done").touch()
         if len(list(self.folder.glob("*.done"))) == 7:
             shutil.rmtree(self.folder / "out/.work")
-
-
-@pytest.fixture(autouse=True)
-def limited():
-    """No driver waits for a worker forever."""
-
-    def stop(*_):
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(300)
-    yield
-    signal.alarm(0)
-
-
-class Interrupted(Ordered):
-    def __call__(self, unit):
-        raise KeyboardInterrupt
 
 
 def published(step):
@@ -85,101 +60,39 @@ def published(step):
     return path
 
 
-@pytest.mark.parametrize("others", ["", "24"])
-def test_a_worker_runs_what_nobody_else_has(tmp_path, monkeypatch, others):
-    monkeypatch.setattr("random.sample", lambda units, count: list(units))
-    path = published(Ordered(tmp_path, others=others))
-    assert all(output_lock.Holder(path.with_name(f"{unit}.claim")).create() for unit in others)
+def test_a_worker_runs_what_nobody_else_has(tmp_path):
+    path = published(Shared(tmp_path))
+    assert all(output_lock.Holder(path.with_name(f"{unit}.claim")).create() for unit in "24")
     external._run_units(path)
-    assert (tmp_path / "order").read_text().split() == sorted({*"0123456"} - {*others})
-
-
-def test_an_interrupted_worker_frees_its_unit(tmp_path):
-    path = published(Interrupted(tmp_path))
-    with pytest.raises(KeyboardInterrupt):
-        external._run_units(path)
-
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert {path.stem for path in tmp_path.glob("*.started")} == {*"01356"}
 
 
 def test_a_machine_that_sees_the_output_elsewhere_is_told(tmp_path):
-    published(Ordered(tmp_path))
+    published(Shared(tmp_path))
     shutil.copytree(tmp_path / "out", tmp_path / "mount")
     with pytest.raises(StorageError, match="mount it at the same path"):
         external._run_units(tmp_path / "mount/.work/round/tasks.pickle")
 
 
-def use_clock(monkeypatch, then):
-    clock = Clock(then)
-    for module in (external, output_lock):
-        monkeypatch.setattr(module, "time", clock)
-    return clock
-
-
-@pytest.mark.parametrize(("name", "is_taken"), [("7-a", True), ("77-a", False)])
-def test_work_of_another_driver_than_the_present_one_is_not_taken(
-    tmp_path, monkeypatch, name, is_taken
-):
-    """A driver that was killed leaves its work, and the next one may run another recipe."""
-
-    def stop(now):
-        raise KeyboardInterrupt
-
-    taken = []
-    path = tmp_path / ".work" / name / "tasks.pickle"
-    path.parent.mkdir(parents=True)
-    path.touch()
-    (tmp_path / ".holder").write_text('{"pid": 7}')
-    monkeypatch.setattr(external, "_watch", lambda *_: None)
-    monkeypatch.setattr(external, "_run_units", lambda path, *_: taken.append(path))
-    use_clock(monkeypatch, stop)
-    with pytest.raises(KeyboardInterrupt):
-        external._work(external.WorkOptions(output=tmp_path))
-
-    assert taken == [path] * is_taken
-
-
-def renew(holder, now):
-    if now % 20 == 0:
-        os.utime(holder, (now, now))
-    if now == 5000:
-        holder.unlink()
-
-
-def restart(holder, now):
-    if now == 300:
-        holder.write_text(ELSEWHERE.replace("1.0", "2.0"))
-
-
 @pytest.mark.parametrize(
-    ("driver", "is_published", "then", "code", "seconds"),
+    ("driver", "is_published", "code", "said"),
     [
-        (ELSEWHERE, True, renew, "restarted", 5000),
-        (ELSEWHERE, True, restart, "restarted", 300),
-        (ELSEWHERE, False, lambda *_: None, 74, 180 + 600),
-        ("", False, lambda *_: None, 74, 600),
-        ("", True, lambda *_: None, 0, 2),
+        (DEAD, True, 0, "its process has died"),
+        (DEAD, False, 74, "its process has died"),
+        ("", True, 0, "the pipeline has ended"),
+        ("", False, 74, "no pipeline has started"),
     ],
 )
-def test_a_worker_stays_as_long_as_its_driver_and_waits_for_the_next_one(
-    tmp_path, monkeypatch, driver, is_published, then, code, seconds
-):
-    def leave(code):
-        raise SystemExit(code)
-
-    holder = tmp_path / ".holder"
+def test_a_worker_ends_without_a_driver(tmp_path, driver, is_published, code, said):
+    """It takes no work of another driver than the present one."""
     if driver:
-        holder.write_text(driver)
+        (tmp_path / ".holder").write_text(driver)
     if is_published:
-        (tmp_path / ".work").mkdir()
-    clock = use_clock(monkeypatch, lambda now: then(holder, now))
-    monkeypatch.setattr(external, "restart_program", lambda folder: leave("restarted"))
-    monkeypatch.setattr("os._exit", leave)
-    with pytest.raises(SystemExit) as ended:
-        external._watch(tmp_path, read_json(holder), 600, tmp_path)
+        (tmp_path / ".work/77-a").mkdir(parents=True)
+        (tmp_path / ".work/77-a/tasks.pickle").touch(mode=0o600)
+    ended = end(start_worker(tmp_path, "wait_s=1"))
 
-    assert ended.value.code == code
-    assert seconds <= clock.now <= seconds + 2
+    assert (ended[0], said in ended[1]) == (code, True)
 
 
 def kill_at_random(folder, seed):
