@@ -110,6 +110,11 @@ class Position(nn.Module):
         """Return additive scores [B or 1, heads, Tq, Tk] between positions [B, T], or None."""
         return None
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether the class adds scores per head, which no fused kernel of documents takes."""
+        return type(self).bias is not Position.bias
+
 
 class Learned(Position):
     """A table of maximum + offset rows (BERT, GPT-2; offset 2 in BART)."""
@@ -242,6 +247,12 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
             return T5Bias(config.attention_heads, position.buckets, position.max_distance, causal)
         case "none":
             return Position()
+
+
+def has_bias(config: ModelConfig) -> bool:
+    """Return whether the positions of a model add scores per head."""
+    with torch.device("meta"):
+        return build_position(config, causal=False).has_bias
 
 
 def build_local_position(config: ModelConfig, other: Position) -> Position:

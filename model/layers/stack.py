@@ -25,7 +25,6 @@ from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import (
     Position,
     Sinusoidal,
-    T5Bias,
     build_local_position,
     build_position,
 )
@@ -45,7 +44,7 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         stack_position = build_position(config, causal)
-        self.biased = isinstance(stack_position, T5Bias)
+        self.biased = stack_position.has_bias
         self.position = Position() if config.position.per_layer else stack_position
         self.embeddings = Embeddings(config)
 

@@ -18,6 +18,7 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import differences
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.position import has_bias
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.initial_values import generator_for, normal
@@ -318,8 +319,9 @@ def translate(
     A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths
     and heads are equal: as many layers as both have, without cross-attention and connector, which
     are new. An encoder-decoder initializes an encoder from its encoder, a decoder from its decoder.
-    An encoder and a decoder have the same parameters. T5's relative position table is new if the
-    direction differs. A model with an adapter is refused.
+    An encoder and a decoder have the same parameters. Parameters of a
+    position bias, as T5's table, are new if the direction differs. A model with an adapter is
+    refused.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return RemappedWeights(there, dict(tensors))
@@ -345,6 +347,7 @@ def translate(
     ]
 
     # rename the tensors of the stack; drop those that no target has
+    biased = has_bias(source_config)
     renamed = {}
     dropped = set()
     prefix = f"family.{source}."
@@ -363,9 +366,7 @@ def translate(
             if stack_key != name and _has_parameter(here, stack, stack_key)
         ]
 
-        if source_config.position.kind == "t5" and f".{stack_key}".removesuffix(
-            ".table.weight"
-        ).endswith(".position"):
+        if biased and ".position." in f".{stack_key}":
             causal = (there.family, source) in _CAUSAL_STACKS
             stacks = [
                 stack for stack in stacks if ((here.family, stack) in _CAUSAL_STACKS) == causal
@@ -381,7 +382,7 @@ def translate(
         ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     )
 
-    if source_config.position.kind == "t5":
+    if biased:
         parts = (
             [f"layers.{n}.position." for n in range(here.layers)]
             if here.position.per_layer

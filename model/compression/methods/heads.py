@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression.methods._method import Batch, Compressed, Method, score_parts
 from clozeline.model.compression.selection import StructureOptions, choose_best, split_name
+from clozeline.model.layers.position import has_bias
 
 _BODIES: Final = ("attention.body.", "cross.body.")
 _LAST_AXIS: Final = ("out.weight", "segments")
@@ -46,10 +47,11 @@ class HeadsMethod(Method):
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         config = checkpoint.config
-        if config.position.kind == "t5":
+        if has_bias(config):
             raise ConfigurationError(
-                "method=heads: all layers share the bias per head of position.kind t5, so no layer "
-                "can lose heads alone; use method=rows or method=layers"
+                "method=heads: each head has its own bias with position.kind "
+                f"{config.position.kind}, so no layer can lose heads alone; use method=rows or "
+                "method=layers"
             )
 
         if config.qk_norm == "all":

@@ -18,7 +18,9 @@ from clozeline.model.layers.documents import (
     batch_documents,
     reads_documents,
 )
-from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.masks import AttentionPlan, PackedDocuments
+from clozeline.model.layers.position import Position
+from clozeline.model.layers.stack import Stack
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 
@@ -205,6 +207,36 @@ def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch, change):
         batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix,
     )
     gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
+
+
+class Alibi(Position):
+    """ALiBi (arXiv 2108.12409): a slope per head, times the distance."""
+
+    def bias(self, queries, keys):
+        slopes = 2.0 ** -torch.arange(1, 5)
+        distance = (keys[:, None, :] - queries[:, :, None]).abs()
+        return -slopes[:, None, None] * distance[:, None]
+
+
+@pytest.mark.parametrize("per_layer", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_new_bias_holds_in_packed_documents(monkeypatch, causal, per_layer):
+    """The states of a document are those that it has alone in a row."""
+    monkeypatch.setattr("clozeline.model.layers.stack.build_position", lambda *_: Alibi())
+    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+    position = PositionConfig(kind="t5", per_layer=per_layer)
+    torch.manual_seed(0)
+    stack = Stack(small_config("encoder", position=position), 2, causal=causal)
+    vectors = torch.randn(1, WIDTH, 24)
+    row = packed()
+    documents = PackedDocuments(row["document_ids"][:1], torch.tensor([0, 4, 5, 11]), 6)
+    together = stack(vectors, row["position_ids"][:1], None, None, documents=documents)
+    alone = [
+        stack(part, torch.arange(part.shape[1])[None], None, None)
+        for part in vectors.split(SIZES[0], dim=1)
+    ]
+
+    torch.testing.assert_close(together, torch.cat(alone, dim=1))
 
 
 def test_the_kernel_takes_these_arguments_and_no_value_is_read():

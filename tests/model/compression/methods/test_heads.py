@@ -5,6 +5,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.model.compression.methods._method import gate_importance
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.layers import position
 from tests.model.compression.methods.compressed_models import (
     compressed,
     logits,
@@ -171,3 +172,13 @@ def test_importance_is_the_product_of_output_and_gradient():
 def test_heads_that_are_not_there_are_refused(family, options, message):
     with pytest.raises(ConfigurationError, match=message):
         compressed(odd_checkpoint(family), "heads", **options)
+
+
+def test_heads_with_another_bias_each_are_refused(monkeypatch):
+    class Bias(position.Position):
+        def bias(self, queries, keys):
+            return torch.arange(3.0)[:, None, None] * (keys - queries)
+
+    monkeypatch.setattr(position, "build_position", lambda *_, **__: Bias())
+    with pytest.raises(ConfigurationError, match="each head has its own bias"):
+        compressed(odd_checkpoint("encoder"), "heads", keep=1)
