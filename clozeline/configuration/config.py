@@ -52,6 +52,9 @@ T = TypeVar("T")
 _MAY_CHANGE: Final = object()
 MayChange: TypeAlias = Annotated[T, _MAY_CHANGE]
 """Type of a key that a resumed run may change, with all keys below it: `MayChange[int]`."""
+_ONLY_TRAINING: Final = object()
+OnlyTraining: TypeAlias = Annotated[T, _ONLY_TRAINING]
+"""Type of a key that does not change what given weights compute in evaluation mode."""
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
@@ -501,6 +504,15 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             else {f"{prefix}{key}": value}
         )
     return flat
+
+
+def computing_keys(config: Any) -> dict[str, Any]:
+    """Return the values of a configuration, by key, without those of `OnlyTraining`."""
+    return {
+        name: getattr(config, name)
+        for name, field in type(config).__pydantic_fields__.items()
+        if _ONLY_TRAINING not in field.metadata
+    }
 
 
 def fixed_keys(config: Any, data: Mapping[str, Any]) -> dict[str, Any]:

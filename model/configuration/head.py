@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from clozeline.configuration.config import config_class, validate
+from clozeline.configuration.config import OnlyTraining, computing_keys, config_class, validate
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
@@ -28,11 +28,12 @@ class HeadOptions:
     Other code asks any head for its properties; a head with a key of that name returns its value.
     """
 
-    compared: ClassVar[tuple[str, ...]] = ()
-    """Keys that decide what the head computes, for which a class of transformers may support only
-    one value."""
+    compared_apart: ClassVar[tuple[str, ...]] = (
+        *("pool", "projection", "classes", "labels", "range", "target_scale"),
+    )
+    """Keys that an export compares in their own way, or writes: they hold for any value."""
 
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: OnlyTraining[Annotated[float, Field(gt=0)]] = 1.0
     """Factor of the head's mean loss."""
 
     @property
@@ -98,7 +99,8 @@ class HeadOptions:
         self, other: "HeadOptions", architecture: str
     ) -> dict[str, tuple[object, object]]:
         """Return the keys that make it compute something else than `other`, with both values."""
-        values = {key: (getattr(self, key), getattr(other, key)) for key in self.compared}
+        keys = computing_keys(self).keys() - self.compared_apart
+        values = {key: (getattr(self, key), getattr(other, key)) for key in sorted(keys)}
         return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 
 
@@ -106,7 +108,7 @@ class HeadOptions:
 class LabelOptions(HeadOptions):
     """Keys of a head with a loss at labeled positions."""
 
-    normalize: Literal["label", "row"] = "label"
+    normalize: OnlyTraining[Literal["label", "row"]] = "label"
     """Unit of equal weight in the head's mean: each label, or each row with labels, whatever their
     number (arXiv 2410.24159)."""
 
@@ -115,11 +117,9 @@ class LabelOptions(HeadOptions):
 class VocabularyOptions(LabelOptions):
     """Keys of a head that projects labeled positions onto the vocabulary."""
 
-    compared: ClassVar[tuple[str, ...]] = ("bias",)
-
     bias: bool = True
     """Bias of the projection; an lm head with a linear projection never has one."""
-    label_chunk: Width | None = None
+    label_chunk: OnlyTraining[Width | None] = None
     """Number of labels whose scores over the vocabulary are in memory at a time: less memory, and a
     third more arithmetic in the head; null = all."""
 
@@ -163,12 +163,10 @@ class ClassOptions(HeadOptions):
 class ClassifierOptions(HeadOptions):
     """Keys of a task head: the maps from a hidden state to its scores."""
 
-    compared: ClassVar[tuple[str, ...]] = ("hidden", "hidden_dim", "hidden_norm", "bias")
-
     scalar_mix: bool = False
     """Read a learned mix of the embeddings and all layers instead of the last layer (ELMo, arXiv
     1802.05365): a weight per layer and a gain, initially the mean."""
-    input_dropout: Probability = 0.0
+    input_dropout: OnlyTraining[Probability] = 0.0
     """Dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
     """Activation of a linear map before the map onto the classes; null = no such map. tanh is
@@ -178,7 +176,7 @@ class ClassifierOptions(HeadOptions):
     """Width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False
     """A norm after the hidden activation (ModernBERT)."""
-    dropout: Probability | None = None
+    dropout: OnlyTraining[Probability | None] = None
     """Dropout before the map onto the classes; null = the model's `dropout.hidden`."""
     bias: bool = True
     """Bias of the map onto the classes."""

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import OnlyTraining, config_class
 from clozeline.configuration.unread_keys import non_default_keys, refuse_unread_keys
 from clozeline.model.configuration.key_types import Depth, Probability, Width
 
@@ -31,15 +31,15 @@ class BiasConfig:
 class DropoutConfig:
     """Dropout probabilities in [0, 1)."""
 
-    embedding: Probability = 0.0
+    embedding: OnlyTraining[Probability] = 0.0
     """After the embeddings (and their norm)."""
-    attention: Probability = 0.0
+    attention: OnlyTraining[Probability] = 0.0
     """Attention weights."""
-    hidden: Probability = 0.0
+    hidden: OnlyTraining[Probability] = 0.0
     """The output of each attention and feed-forward block, before it is added to the residual."""
-    activation: Probability = 0.0
+    activation: OnlyTraining[Probability] = 0.0
     """Inside the feed-forward block, after the activation."""
-    output: Probability = 0.0
+    output: OnlyTraining[Probability] = 0.0
     """After the stack's final norm (T5)."""
 
 
@@ -50,17 +50,17 @@ class InitConfig:
     READS: ClassVar = {"normal": ("std", "embedding_std", "scale_residual"), "t5": ()}
     """Keys that only one of the schemes reads."""
 
-    scheme: Literal["normal", "t5"] = "normal"
+    scheme: OnlyTraining[Literal["normal", "t5"]] = "normal"
     """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv
     1910.10683)."""
-    std: Annotated[float, Field(gt=0, le=10)] = 0.02
+    std: OnlyTraining[Annotated[float, Field(gt=0, le=10)]] = 0.02
     """Standard deviation of the normal scheme."""
-    cutoff: Annotated[float, Field(ge=0.1)] | None = None
+    cutoff: OnlyTraining[Annotated[float, Field(ge=0.1)] | None] = None
     """Truncate at this many standard deviations; null = do not truncate."""
-    embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
+    embedding_std: OnlyTraining[Annotated[float, Field(gt=0, le=10)] | None] = None
     """Standard deviation of embedding tables in the normal scheme; null = std. XLM has dim **
     -0.5."""
-    scale_residual: bool = False
+    scale_residual: OnlyTraining[bool] = False
     """GPT-2: projections into the residual stream, and the transform of the masked LM head
     (ModernBERT), get std / sqrt(2 x layers)."""
 
@@ -80,7 +80,7 @@ class UniversalConfig:
     epsilon: Annotated[float, Field(gt=0, lt=1)] | None = 0.01
     """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes
     every step."""
-    ponder: Annotated[float, Field(ge=0)] = 0.01
+    ponder: OnlyTraining[Annotated[float, Field(ge=0)]] = 0.01
     """Weight of the ponder cost in the loss: steps plus remainder, averaged over tokens."""
 
     def __post_init__(self) -> None:

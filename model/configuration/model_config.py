@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import MayChange, adapter_of, config_class
+from clozeline.configuration.config import MayChange, OnlyTraining, adapter_of, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
@@ -83,7 +83,7 @@ class ModelConfig:
     2004.02984)."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
-    vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
+    vocab_multiple: OnlyTraining[Annotated[int, Field(ge=1, le=4096)]] = 1
     """Embedding rows are padded to a multiple of this; padding rows are never predicted and have no
     loss."""
     type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
@@ -144,14 +144,14 @@ class ModelConfig:
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
-    init_from: Annotated[MayChange[Path | None], Common()] = None
+    init_from: Annotated[OnlyTraining[MayChange[Path | None]], Common()] = None
     """Run directory or model folder, published or imported, whose weights the model starts from:
     the entire body, and the heads that it has. A run's configuration also takes `hf://org/name`.
     null = random initialization."""
     adapter: Annotated[AdapterComponent | None, Common()] = None
     """A file of model/adapters with its keys: only its parameters train, and those of heads that
     `init_from` lacks. null = everything trains."""
-    quantization: Quantization | None = None
+    quantization: OnlyTraining[Quantization | None] = None
     """Quantization-aware training: the linear maps of the body compute with weights rounded to int8
     or int4; int8_dynamic also rounds their inputs. null = off."""
     heads: Annotated[Heads, Common()]

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import OnlyTraining, config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple
 
@@ -137,7 +137,7 @@ class DisentangledConfig:
     convolution: Annotated[int, Field(ge=1, le=63)] | None = None
     """Width in tokens, an odd number, of a convolution parallel to the first layer (DeBERTa v2);
     null = none."""
-    mask_decoder: Annotated[int, Field(ge=1, le=16)] | None = None
+    mask_decoder: OnlyTraining[Annotated[int, Field(ge=1, le=16)] | None] = None
     """Enhanced mask decoder: how often the last layer is applied to the states before it. Its first
     queries are these states plus learned absolute positions, of which there are position.maximum
     (published: 2); null = none."""

@@ -27,8 +27,6 @@ class ClassificationHead(RowHead):
     class Options(ExitHeadOptions, ClassOptions):
         """Keys of the head that classifies rows."""
 
-        compared: ClassVar = (*ExitHeadOptions.compared, "multi_label")
-
         multi_label: bool = False
         """A row has any number of classes, each predicted independently."""
 

@@ -19,8 +19,6 @@ class MaskedLMHead(VocabularyHead):
     class Options(VocabularyOptions):
         """Keys of the masked-token head."""
 
-        compared: ClassVar = ("transform", *VocabularyOptions.compared)
-
         transform: bool = True
         """A linear map, an activation and a norm before the projection."""
 

@@ -32,8 +32,6 @@ class RegressionHead(RowHead):
     class Options(ExitHeadOptions):
         """Keys of the regression head."""
 
-        compared: ClassVar = (*ExitHeadOptions.compared, "output")
-
         output: Literal["identity", "sigmoid"] = "identity"
         """identity predicts the number itself; sigmoid maps the score into `range`."""
         range: tuple[float, float] = UNIT_RANGE

@@ -26,8 +26,6 @@ class SentenceHead(Head):
     class Options(HeadOptions):
         """Keys of the segment-pair head."""
 
-        compared: ClassVar = ("transform",)
-
         transform: bool = True
         """A linear map and tanh before the projection."""
 

@@ -1,10 +1,10 @@
 """Read keys of config.json, write lists of local layers, and compare what two models compute."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from clozeline.configuration.config import adapter_of, flatten
+from clozeline.configuration.config import computing_keys
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig, ScalingConfig
@@ -77,28 +77,21 @@ def write_window(config: ModelConfig) -> int | None:
     )
 
 
-_ONLY_TRAINING: Final = (
-    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
-    *("position.disentangled.mask_decoder", "share.universal.ponder"),
-)
-"""Starts of keys that do not change the states of a model in evaluation mode."""
+_COMPARED_APART: Final = ("heads", "adapter", "local")
+"""Keys that are merged, or compared by themselves."""
 
 
 def computation_keys(config: ModelConfig) -> dict[str, object]:
     """Return the keys that determine the model's output, dotted, with defaults filled in.
 
-    Dropout, initialization, heads, padding of the vocabulary, and keys that the type of position
-    does not read are excluded.
+    Keys of training alone, heads, and keys that the type of position does not read are excluded.
     """
-    flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
-    position_keys = tuple(
-        f"position.{key}" for key in ("kind", *config.position.READS[config.position.kind])
-    )
+    position = config.position
+    read = ("kind", *position.READS[position.kind])
     relevant = {
         key: value
-        for key, value in flat.items()
-        if not key.startswith((*_ONLY_TRAINING, "local"))
-        and (key.startswith(position_keys) or not key.startswith("position."))
+        for key, value in _walk_keys(config)
+        if not key.startswith("position.") or key.split(".")[1] in read
     }
 
     return relevant | {
@@ -116,6 +109,17 @@ def computation_keys(config: ModelConfig) -> dict[str, object]:
         "qk_scale": config.qk_scale or (config.head_width * config.position.terms) ** -0.5,
         **_local_layers(config),
     }
+
+
+def _walk_keys(part: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield each dotted key that counts, and its value."""
+    for name, value in computing_keys(part).items():
+        if not prefix and name in _COMPARED_APART:
+            continue
+        if hasattr(type(value), "__pydantic_fields__"):
+            yield from _walk_keys(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _local_layers(config: ModelConfig) -> dict[str, object]:

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import computation_keys, differences
 from clozeline.model.checkpoints._conversion.config_keys import read_layer_types
+from clozeline.model.configuration.head import VocabularyOptions
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
@@ -23,6 +25,27 @@ def test_training_does_not_count():
     )
 
     assert differences(config, other) == {}
+
+
+@config_class
+class GainedInit(InitConfig):
+    gain: float = 1.0
+
+
+@config_class
+class ScaledOptions(VocabularyOptions):
+    scale: float = 1.0
+
+
+def test_a_new_key_counts_unless_it_says_that_it_is_of_training():
+    """Also one below `init`, where all keys were of training, and one of a head."""
+    gained, usual = (
+        replace(small_config("encoder"), init=GainedInit(gain=gain)) for gain in (2.0, 1.0)
+    )
+    scaled = ScaledOptions(scale=3.0, weight=2.0, label_chunk=4)
+
+    assert differences(gained, usual) == {"init.gain": (2.0, 1.0)}
+    assert scaled.differences(ScaledOptions(), "encoder") == {"scale": (3.0, 1.0)}
 
 
 def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
