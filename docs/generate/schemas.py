@@ -9,6 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from clozeline.configuration.described_keys import describe
 from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index
 
@@ -44,7 +45,8 @@ def _schema_of(kind: Any, omitted: Sequence[str]) -> dict[str, Any]:
 
 def write_schemas() -> dict[str, str]:
     """Return the text of each schema by its path in the repository."""
-    manifest = _schema_of(Manifest, ("predict_from", "checksum"))
+    facts = RowForm.model_fields.keys() - {"padding_side", "decoder_start"}
+    manifest = _schema_of(Manifest, (*facts, "checksum"))
     checkpoint = _schema_of(Index, ())
     state = _schema_of(TrainState, TrainState.OPTIONAL)
     checkpoint["$defs"] |= {**state.pop("$defs"), "TrainState": state}

@@ -44,14 +44,12 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
     roles = {feature.name: feature.role for feature in objective.features}
-    frame = objective.layout
     try:
         collate = Collate(
             objective.architecture,
             roles,
             special_ids,  # type: ignore[arg-type]
-            decoder_start=frame.decoder_start,
-            padding_side=frame.padding_side,
+            objective.form,
         )
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"

@@ -16,7 +16,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.ingest.readers import detect_reader
 from clozeline.pipeline.tables import find_text_files, read_list, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.runs.inference.text_likelihoods import choose_score, first_token, ready_scores
+from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_scores
 from clozeline.tools.runs.task_scores.score_notes import note_few_items, note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -65,10 +65,9 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     """
     ready = ready_scores(trained.objectives)
     choose_score(ready, trained, "causal")
-    first = first_token(trained, ready["causal"])
     passages = read_passages(path, form)
     limit = trained.model.position_limit
-    head = [] if first is None else [first]
+    head = ready["causal"].before_text
     rows = []
 
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):

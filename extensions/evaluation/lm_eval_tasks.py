@@ -18,9 +18,8 @@ from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.tools.runs.inference.generated_text import find_end_ids, text_before
-from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
+from clozeline.tools.runs.inference.text_likelihoods import open_scorer, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.data.sets.text_form import first_role
 
 _BATCH_TOKENS: Final = 1 << 13
 """Most tokens in a batch: the vocabulary scores of all its tokens are in memory at once."""
@@ -51,11 +50,10 @@ class RunScores:
         self._form = form
         self.trained = trained
         self.causal = self.kind == "causal"
-        objective = ready_scores(trained.objectives)[self.kind]
-        first = first_token(trained, objective)
+        rows = ready_scores(trained.objectives)[self.kind]
         vocabulary = trained.tokenizer.vocabulary
-        self.prefix = vocabulary.id_of("eos", "suite=lm_eval") if first is None else first
-        self.head = [self.prefix] if first_role(objective) == "bos" else []
+        self.prefix = [*rows.before_text] or [vocabulary.id_of("eos", "suite=lm_eval")]
+        self.head = rows.head if self.causal else ()
         """special tokens that the exported tokenizer puts before a text"""
         self.length = trained.max_length
 
@@ -71,7 +69,7 @@ class RunScores:
         Blanks at the border belong to the continuation, as in the harness.
         """
         if not context:
-            return ([self.prefix] if self.causal else []), self.encode(continuation)
+            return (self.prefix if self.causal else []), self.encode(continuation)
         stripped = context.rstrip()
         entire = self.encode(context + continuation)
         before = self.encode(stripped)
@@ -137,7 +135,8 @@ class RunScores:
         from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
         size = self.length if self.causal else self.length - 2
-        windows = get_rolling_token_windows([*self.head, *self.encode(text)], self.prefix, size, 1)
+        ids = [*self.head, *self.encode(text)]
+        windows = get_rolling_token_windows(ids, self.prefix[0], size, 1)
         pairs = [make_disjoint_window(window) for window in windows]
         if not self.causal and pairs:  # a row of a masked LM has its first special token already
             pairs[0] = ([], pairs[0][1])
@@ -175,7 +174,7 @@ class RunScores:
         ids = [*self.head, *self.encode(context)][-(self.length - limit) :]
         (found,) = generate(
             self.trained.model,
-            [ids or [self.prefix]],
+            [ids or self.prefix],
             Decoding(max_tokens=limit),
             end_ids=find_end_ids(tokenizer),
             finishes=lambda new: any(each in tokenizer.decode_part(new) for each in stop),

@@ -25,7 +25,6 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     WORD,
     Score,
     choose_score,
-    first_token,
     ready_scores,
     word_indices,
 )
@@ -185,11 +184,13 @@ _BATCH_TOKENS = 1 << 17
 
 class _Document(NamedTuple):
     ids: list[int]
-    """token ids; of causal scores, the first one is only context"""
+    """token ids"""
     size: int | None
     """UTF-8 bytes of the scored tokens; None: unknown"""
     words: Sequence[int] = ()
     """word index of each token, for score=pll_word"""
+    context: int = 1
+    """first tokens that causal scores do not count"""
 
 
 def perplexity_scores(
@@ -235,13 +236,13 @@ def perplexity_scores(
         )
 
     length, step = _window_and_stride(trained, window, stride, 1 if is_causal else 3)
-    first = first_token(trained, ready[kind]) if is_causal else None
+    head = ready[kind].before_text if is_causal else ()
 
     def read(texts: Path | KeyedTexts) -> Iterator[_Document]:
         return (
             _read_set(trained, texts)
             if _is_set(texts)
-            else _read_texts(trained, texts, first, kind, form)
+            else _read_texts(trained, texts, head, kind, form)
         )
 
     documents = read(source)
@@ -283,7 +284,7 @@ def perplexity_scores(
         "bytes": size if all_sizes_known else None,
         "documents": count,
         "unit": "pieces of documents, as its rows have them" if _is_set(source) else "texts",
-        "first_token": "context" if is_causal and (_is_set(source) or first is None) else "scored",
+        "first_token": "context" if is_causal and (_is_set(source) or not head) else "scored",
         "window": length,
         "stride": step if is_causal else None,
         "baseline": None
@@ -303,7 +304,10 @@ def _score_documents(
     """Return the natural log-probabilities of the scored tokens of each document, fp64."""
     ids = [document.ids for document in documents]
     if kind == "causal":
-        return log_likelihoods_in_windows(trained.model, ids, length, stride)
+        scores = log_likelihoods_in_windows(trained.model, ids, length, stride)
+        return [
+            each[document.context - 1 :] for each, document in zip(scores, documents, strict=True)
+        ]
     vocabulary = trained.tokenizer.vocabulary
     # separators of packed rows
     scored = [[token for token in own if not vocabulary.special[token]] for own in ids]
@@ -372,7 +376,7 @@ def _is_set(source: Path | KeyedTexts) -> TypeGuard[Path]:
 def _read_texts(
     trained: TrainedModel,
     source: Path | KeyedTexts,
-    first: int | None,
+    head: Sequence[int],
     kind: Score,
     form: NormalForm,
 ) -> Iterator[_Document]:
@@ -383,16 +387,16 @@ def _read_texts(
         if kind != "causal":
             yield _Document(ids, size, word_indices(text, encoding) if kind == "pll_word" else ())
             continue
-        if first is None:  # the first token is not scored, so its bytes do not count
+        if not head:  # the first token is not scored, so its bytes do not count
             size -= len(trained.tokenizer.decode_part(ids[:1]).encode())
-        yield _Document(ids if first is None else [first, *ids], size)
+        yield _Document([*head, *ids], size, (), max(1, len(head)))
 
 
 def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
     trained.require_same_tokenizer(shards)
     objective = shards.manifest.objective
-    if objective is not None and objective.name != "causal_lm":
+    if objective is not None and not objective.frame.predicts_next:
         raise ConfigurationError(
             f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}"
         )

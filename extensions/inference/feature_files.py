@@ -24,7 +24,7 @@ from clozeline.model.scoring.features import check_layer, token_vectors
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.rows._windows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
+from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
@@ -78,7 +78,8 @@ def write_features(
     go into the manifest.
     """
     check_layer(trained.model, chosen.layer)
-    head, tail = _special_tokens_around(trained, objective)
+    head = objective.frame.before_text
+    tail = () if objective.architecture == "decoder" else objective.frame.tail
 
     if chosen.pool == "cls" and not head:
         raise ConfigurationError(
@@ -162,15 +163,6 @@ def open_features(folder: Path) -> Features:
         uids, positions, texts = (table[name].to_pylist() for name in ("uid", "position", "text"))
 
     return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
-
-
-def _special_tokens_around(
-    trained: TrainedModel, objective: ObjectiveRecord
-) -> tuple[list[int], list[int]]:
-    first = first_token(trained, objective)
-    role = {"encoder": "sep", "encoder_decoder": "eos"}.get(objective.architecture)
-    last = [] if role is None else [trained.tokenizer.vocabulary.id_of(role, objective.label)]
-    return [] if first is None else [first], last
 
 
 def _select_units(

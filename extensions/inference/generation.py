@@ -69,7 +69,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     tokenizer = trained.tokenizer
     text = normalize_field(settings.normalize, text)
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
-    language = find_language_token(tokenizer, objective, settings.language)
+    language = find_language_token(objective, settings.language)
     prompt = [
         *prompt_ids(tokenizer, objective, text.removesuffix(blanks)),
         *([] if language is None else [language]),
@@ -141,23 +141,15 @@ def blank_after(tokenizer: Tokenizer, text: str) -> str:
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveRecord, text: str) -> list[int]:
     """Return the tokens of a text with the special tokens of the training rows around them."""
-    vocabulary = tokenizer.vocabulary
     ids = _encode_with_pieces(tokenizer, text)
-    head = objective.options.get(
-        "source_head", "bos" if objective.options.get("add_bos") else "none"
-    )
-    if head != "none":
-        ids = [vocabulary.id_of(head, objective.label), *ids]
-    if objective.architecture == "encoder_decoder":
-        ids.append(vocabulary.id_of("eos", objective.label))
+    tail = objective.frame.tail if objective.architecture == "encoder_decoder" else ()
+    ids = [*objective.frame.head, *ids, *tail]
     if not ids:
         raise ConfigurationError("TEXT: expected at least one token, got none; begin with a word")
     return ids
 
 
-def find_language_token(
-    tokenizer: Tokenizer, objective: ObjectiveRecord, language: str | None
-) -> int | None:
+def find_language_token(objective: ObjectiveRecord, language: str | None) -> int | None:
     """Return the id that ends the prompt and starts the decoder.
 
     None for rows without language tokens.
@@ -166,25 +158,22 @@ def find_language_token(
         ConfigurationError: the language is needed, unknown, or given although rows have no language
             tokens.
     """
-    wanted: dict[str, str] = objective.options.get("language_tokens", {})
-    ids = _special_pieces(tokenizer)
-    known = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
-    pieces = LanguageTable(known)
+    tokens = LanguageTable(objective.frame.language_tokens)
 
-    if not wanted:
+    if not objective.frame.language_tokens:
         if language is not None:
             raise ConfigurationError(
                 f"language: the rows of {objective.label} have no language tokens; remove the key"
             )
         return None
 
-    if language is None or language not in pieces:
+    if language is None or language not in tokens:
         got = language or "none"
         raise ConfigurationError(
-            f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}"
+            f"language: expected the language of TEXT, one of {', '.join(tokens)}, got {got}"
         )
 
-    return pieces[language]
+    return tokens[language]
 
 
 def _special_pieces(tokenizer: Tokenizer) -> dict[str, int]:

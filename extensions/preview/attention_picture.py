@@ -42,7 +42,7 @@ def example_tensors(shown: CorruptedText) -> dict[str, Tensor]:
         cast(Architecture, objective.architecture),
         roles,
         dict(objective.vocabulary.specials),
-        decoder_start=objective.layout.decoder_start,
+        objective.form,
     )
     columns = shown.example.columns.items()
     return collate({name: Ragged.from_lists([row], row.dtype) for name, row in columns}, None)

@@ -5,7 +5,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, TypedDict, cast
 
@@ -266,7 +266,7 @@ def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str,
         "options": to_data(entry.objective.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": asdict(objective.layout),
+        "frame": objective.form.model_dump(),
     }
 
 

@@ -20,10 +20,9 @@ from pydantic import (
     ConfigDict,
     FailFast,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
 )
-from pydantic.functional_serializers import PlainSerializer, model_serializer
+from pydantic.functional_serializers import PlainSerializer
 from pydantic.functional_validators import AfterValidator, PlainValidator, model_validator
 
 from clozeline.checksummed_json import refuse_newer
@@ -32,6 +31,7 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.block import ColumnSpec
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.repair import rebuild_hint
 
 FORMAT: Final = 1
@@ -108,25 +108,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class FrameRecord(Strict):
-    """Padding side, first decoder id, and the position that predicts a label.
-
-    `predict_from` is only written if it is `previous`: manifests without it keep their text and
-    digest.
-    """
-
-    padding_side: Literal["right", "left"] = "right"
-    decoder_start: int | Literal["target_end"] | None = None
-    predict_from: Literal["same", "previous"] = "same"
-
-    @model_serializer(mode="wrap")
-    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        fields: dict[str, object] = serialize(self)
-        if self.predict_from == "same":
-            del fields["predict_from"]
-        return fields
-
-
 class ObjectiveRecord(Strict):
     """The objective that made an example set."""
 
@@ -135,7 +116,7 @@ class ObjectiveRecord(Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     architecture: Literal["encoder", "decoder", "encoder_decoder"]
     heads: tuple[str, ...]
-    frame: FrameRecord
+    frame: RowForm
 
 
 class GroupingRecord(Strict):

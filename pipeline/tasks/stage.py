@@ -245,9 +245,10 @@ class TaskManifests(Unit[TaskCounts]):
         source = work.source
         metadata = task_metadata(config, config.build_reader(work.limits))
         frame = work.form.frame
-        writer = rows_of(metadata.head, work.form.frame.architecture).writer(
-            metadata, source.split, work.form, vocabulary
-        )
+        rows = rows_of(metadata.head, frame.architecture)
+        writer = rows.writer(metadata, source.split, work.form, vocabulary)
+        if not rows.generated:
+            frame = frame.without_pad(vocabulary.specials)
 
         manifest = writer.write_manifest(
             output,
@@ -271,7 +272,7 @@ class TaskManifests(Unit[TaskCounts]):
                     "frame": config.frame,
                     "max_length": config.max_length,
                 },
-                "frame": frame.batch_properties(vocabulary),
+                "frame": frame.row_form(vocabulary, config.max_length).model_dump(),
             },
             languages=[work.language],
             parents=[

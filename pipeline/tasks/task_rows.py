@@ -14,7 +14,8 @@ from clozeline.columns import IDS, STARTS, UNDO, Feature
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.shards import SetWriter
+from clozeline.pipeline.shards import Manifest, SetWriter
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
@@ -124,10 +125,14 @@ class SpecialTokens:
         """Return the number of special tokens of a row with one or two texts."""
         return len(self.head) + (len(self.between) if texts > 1 else 0) + len(self.tail)
 
+    @property
+    def start(self) -> tuple[str, ...]:
+        """Return `decoder_start`, if there is one."""
+        return () if self.decoder_start is None else (self.decoder_start,)
+
     def check(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
-        start = () if self.decoder_start is None else (self.decoder_start,)
-        for roles in (self.head, self.between, self.tail, start):
+        for roles in (self.head, self.between, self.tail, self.start):
             self.ids(roles, vocabulary)
 
     def without_pad(self, specials: Mapping[str, int]) -> "SpecialTokens":
@@ -142,13 +147,20 @@ class SpecialTokens:
             self, tail=tuple(role for role in self.tail if specials.get(role) != specials["pad"])
         )
 
-    def batch_properties(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        """Return the batch properties of the rows that a manifest records."""
-        if self.architecture == "decoder":
-            return {"predict_from": "previous"}
-        if self.decoder_start is None:
-            return {}
-        return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
+    def row_form(self, vocabulary: Vocabulary, max_length: int) -> RowForm:
+        """Return what rows of this template look like."""
+        head, between, tail, start = (
+            tuple(self.ids(roles, vocabulary).tolist())
+            for roles in (self.head, self.between, self.tail, self.start)
+        )
+        return RowForm(
+            decoder_start=start[0] if start else None,
+            predict_from="previous" if self.architecture == "decoder" else "same",
+            head=head,
+            between=between,
+            tail=tail,
+            longest_input=max_length,
+        )
 
     def row(
         self, texts: Sequence[NDArray[np.generic]], vocabulary: Vocabulary, max_length: int
@@ -221,6 +233,15 @@ class Form:
     stride: int | None = None
     """tokens between the starts of two windows of a text; None, or more than half of their length:
     half of it"""
+
+    @staticmethod
+    def of(manifest: Manifest) -> "Form":
+        """Return the form of the rows of a set."""
+        assert manifest.objective is not None, "a set of examples"
+
+        options = manifest.objective.options
+        stride = manifest.config.get("stride")
+        return Form(FRAMES[options["frame"]], options["max_length"], stride)
 
     def step(self, window: int) -> int:
         """Return the tokens between the starts of two windows of `window` tokens.

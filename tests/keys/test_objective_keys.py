@@ -64,7 +64,7 @@ def digest_of(entry):
 
     objective = case.objective
     declared = [
-        asdict(objective.layout),
+        objective.form.model_dump(),
         objective.architecture,
         objective.heads,
         asdict(objective.grouping),

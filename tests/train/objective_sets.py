@@ -5,7 +5,7 @@ A text counts upwards in steps of its own, so that context tells its tokens and 
 together.
 """
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "options": to_data(chosen.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": asdict(objective.layout),
+        "frame": objective.form.model_dump(),
     }
 
     own = {

@@ -18,7 +18,8 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, TokenizerRecord
+from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -109,14 +110,24 @@ class TrainedModel:
             return [recorded.objective for recorded in self.sets]
         specials = self.tokenizer.vocabulary.specials
         heads = tuple(config.targets.values())
+        decoder = config.architecture == "decoder"
+        ids = {role: (token,) for role, token in specials.items()}
+        form = (
+            RowForm(
+                predicts_next=True,
+                head=() if ids.get("bos") == ids.get("eos") else ids.get("bos", ()),
+                separator=specials.get("eos"),
+            )
+            if decoder
+            else RowForm(head=ids.get("cls", ()), tail=ids.get("sep", ()))
+        )
         return [
             ObjectiveRecord(
-                name="causal_lm" if config.architecture == "decoder" else "masked_lm",
+                name="causal_lm" if decoder else "masked_lm",
                 label=", ".join(heads),
-                options={"add_bos": specials.get("bos") not in (None, specials.get("eos"))},
                 architecture=config.architecture,  # type: ignore[arg-type]
                 heads=heads,
-                frame=FrameRecord(),
+                frame=form,
             )
         ]
 

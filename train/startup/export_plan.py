@@ -35,7 +35,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel, token_ids
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import RecordedSet, describe_set
-from clozeline.train.data.sets.text_form import role_before_texts, text_form
+from clozeline.train.data.sets.text_form import text_form, token_before_texts
 
 CARD: Final = "README.md"
 POOLS: Final = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
@@ -293,10 +293,7 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
     )
 
     if trained.recorded:
-        first = trained.recorded[0]
-        role = role_before_texts(first)
-        special_ids = first.tokenizer.special_ids
-        start = None if role is None else special_ids.get(role)
+        start = token_before_texts(trained.recorded[0])
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "bos_token_id": start})
 
     # merge the adapter into a copy: a merge changes weights in place

@@ -33,7 +33,7 @@ class LmTaskHead(TaskHead):
 
         assert objective is not None, "a set of examples"
 
-        decoding = Decoding(max_tokens=int(objective.options["max_length"]))
+        decoding = Decoding(max_tokens=objective.frame.longest_input or task.manifest.max_length)
         vocabulary = tokenizer.vocabulary
         end = {vocabulary.id_of("eos", "generating answers"), *end_ids(vocabulary.folder, ())}
         start = objective.frame.decoder_start

@@ -17,14 +17,13 @@ from clozeline.model.scoring.batches import TOKENS
 from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
+from clozeline.pipeline.shards.row_form import PartForm
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import (
     choose_prepared,
-    first_token,
     list_prepared_scores,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.data.sets.text_form import first_role
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an
@@ -67,12 +66,12 @@ class Causal:
     """Scores a word as the continuation of the prompt; what follows it is not read."""
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS
+        self, model: Model, tokenizer: Tokenizer, head: tuple[int, ...], tokens: int = TOKENS
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._tokens = tokens
-        self._head = () if first is None else (first,)
+        self._head = head
 
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word after its prompt."""
@@ -161,24 +160,27 @@ class Answer:
     """
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, objective: ObjectiveRecord, tokens: int = TOKENS
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        label: str,
+        form: PartForm,
+        tokens: int = TOKENS,
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._tokens = tokens
         vocabulary = tokenizer.vocabulary
-        label = objective.label
         self._end = vocabulary.id_of("eos", label)
-        role = first_role(objective)
-        self._head = () if role is None else (vocabulary.id_of(role, label),)
-        self._sentinel = vocabulary.sentinels[0] if objective.name == "span_corruption" else None
+        self._form = form
+        self._sentinel = vocabulary.sentinels[0] if form.has_sentinels else None
 
-        if not isinstance(objective.frame.decoder_start, int):
+        if not isinstance(form.decoder_start, int):
             raise ConfigurationError(
                 f"{label}: its rows have no separate token that the decoder reads first"
             )
 
-        self._start = objective.frame.decoder_start
+        self._start = form.decoder_start
 
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a prompt for the encoder, and a word for the decoder."""
@@ -204,7 +206,7 @@ class Answer:
         )
 
     def _add_special_tokens(self, source: Sequence[int]) -> tuple[int, ...]:
-        return (*self._head, *source, self._end)
+        return (*self._form.head, *source, *self._form.tail)
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
@@ -242,11 +244,11 @@ def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) 
     return tokens
 
 
-def list_prepared_modes(objective: ObjectiveRecord) -> tuple[Mode, ...]:
-    """Return the modes that training with an objective prepares."""
+def list_prepared_modes(objective: ObjectiveRecord, form: PartForm) -> tuple[Mode, ...]:
+    """Return the modes that training on rows of an objective, of a form, prepares."""
     if objective.architecture == "encoder_decoder":
         return ("answer",) if "lm" in objective.heads else ()
-    kinds = list_prepared_scores(objective)
+    kinds = list_prepared_scores(objective, form)
     if "causal" in kinds:
         return ("causal",)
     return ("cloze",) if kinds else ()
@@ -257,9 +259,10 @@ def open_scorer(
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     ready = {
-        mode: objective
+        mode: (objective.label, form)
         for objective in reversed(trained.objectives)
-        for mode in list_prepared_modes(objective)
+        for form in reversed(objective.frame.each)
+        for mode in list_prepared_modes(objective, form)
     }
 
     known: list[Mode] = [mode for mode in get_args(Mode) if mode in ready]
@@ -268,12 +271,12 @@ def open_scorer(
         "objective"
     )
     chosen = choose_prepared(trained, "mode", mode, known, nothing)
-    objective = ready[chosen]
+    label, form = ready[chosen]
     model = trained.model
     tokenizer = trained.tokenizer
     if chosen == "causal":
-        return Causal(model, tokenizer, first_token(trained, objective), tokens), chosen
+        return Causal(model, tokenizer, form.before_text, tokens), chosen
     if chosen == "answer":
-        return Answer(model, tokenizer, objective, tokens), chosen
-    previous = objective.frame.predict_from == "previous"
+        return Answer(model, tokenizer, label, form, tokens), chosen
+    previous = form.predict_from == "previous"
     return Cloze(model, tokenizer, masks, previous=previous, tokens=tokens), chosen

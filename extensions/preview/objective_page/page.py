@@ -193,7 +193,7 @@ def _words(shown: CorruptedText, column: str) -> list[str]:
 
 def _setup(objective: Objective, codec: WordCodec) -> dict[str, str | None]:
     """Return the special tokens of an objective's rows: first, last, and the decoder's first."""
-    start = objective.layout.decoder_start
+    start = objective.form.decoder_start
     tokens = {"first": objective.first_token, "last": objective.last_token, "start": start}
     return {
         name: codec.piece(token) if isinstance(token, int) else None

@@ -12,7 +12,6 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
 )
 from clozeline.pipeline.corrupt.objectives._objective import (
-    BatchLayout,
     Objective,
     RandomKeys,
     Skip,
@@ -20,7 +19,6 @@ from clozeline.pipeline.corrupt.objectives._objective import (
 )
 
 __all__ = [
-    "BatchLayout",
     "MaskedOptions",
     "MaskedRow",
     "Objective",

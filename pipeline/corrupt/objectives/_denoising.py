@@ -16,7 +16,7 @@ from pydantic import Field
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
@@ -109,7 +109,7 @@ class DenoisingPair(Objective):
         self.first_token = None if head == "none" else self.id_of(head)
         self._head_tokens = int(head != "none")
         self.last_token = self.id_of("eos")
-        self.layout = BatchLayout("right", self.id_of(options.decoder_start))
+        self.decoder_start = self.id_of(options.decoder_start)
         self.grouping = self.make_grouping(
             options.grouping, options.max_length - 1 - self._head_tokens
         )

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from clozeline.pipeline.rows import (
     Sample,
     SampleBatch,
 )
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
@@ -68,26 +70,6 @@ class Skip(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLayout:
-    """How rows become batches: padding, the decoder's first token, and where labels are predicted.
-
-    Manifests record it as `frame`.
-
-    Args:
-        padding_side: side of the padding.
-        decoder_start: first id of the decoder's input, or `target_end` for the last token of the
-            row's target, as in `shift_tokens_right` of mBART; None for rows without a decoder
-            input.
-        predict_from: the label at position i is predicted from position i (`same`) or i - 1
-            (`previous`).
-    """
-
-    padding_side: Literal["left", "right"] = "right"
-    decoder_start: int | Literal["target_end"] | None = None
-    predict_from: Literal["same", "previous"] = "same"
-
-
-@dataclass(frozen=True, slots=True)
 class RandomKeys:
     """Keys of all random choices in a batch: they follow from seed, sample uids and variants."""
 
@@ -117,7 +99,7 @@ class Objective(ABC):
     """A pretraining objective with its options, for one vocabulary.
 
     A subclass sets the class variables. Its constructor sets `features` and `grouping`, and
-    `minimum` and `layout` if they differ from the defaults.
+    `minimum` and what its rows look like if they differ from the defaults.
 
     Args:
         options: an instance of the nested `Options`.
@@ -152,7 +134,16 @@ class Objective(ABC):
     features: tuple[Feature, ...]
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
-    layout: BatchLayout = BatchLayout()
+    padding_side: Literal["left", "right"] = "right"
+    decoder_start: int | Literal["target_end"] | None = None
+    predict_from: Literal["same", "previous"] = "same"
+    restarts_segments: bool = False
+    predicts_next: bool = False
+    has_sentinels: bool = False
+    front: tuple[int, ...] = ()
+    """ids before the content of an input that are no part of the original"""
+    language_tokens: Mapping[str, int] = MappingProxyType({})
+    longest_input: int | None = None
     choices: PossibleChoices | None = None
     """what a user can choose instead of a random draw; None: nothing"""
     chosen: Choice | None = None
@@ -172,12 +163,38 @@ class Objective(ABC):
         self.vocabulary = vocabulary
         self.label = label or plugins.short_name(self.name)
         self.architecture: str = getattr(options, "architecture", self.architectures[0])
+        self.longest_input = getattr(options, "max_length", None)
 
     @property
     def reads_sentences(self) -> bool:
         """Return whether it learns from the sentences of a row, so that one is not enough."""
         of_rows = GROUPINGS.load_class(self.grouping.name).least_sentences
         return max(self.minimum.sentences, of_rows) > 1
+
+    @property
+    def form(self) -> RowForm:
+        """Return what its rows look like."""
+        separator = self.grouping.separator
+        names = {feature.name for feature in self.features}
+        head, tail = (
+            () if token is None else (token,) for token in (self.first_token, self.last_token)
+        )
+        return RowForm(
+            padding_side=self.padding_side,
+            decoder_start=self.decoder_start,
+            predict_from=self.predict_from,
+            restarts_segments=self.restarts_segments,
+            predicts_next=self.predicts_next,
+            has_sentinels=self.has_sentinels,
+            head=(*head, *self.front),
+            between=tail if "segment_starts" in names else (),
+            tail=tail,
+            separator=None
+            if separator == "none" or self.architecture != "decoder" or "document_starts" in names
+            else self.id_of(separator),
+            longest_input=self.longest_input,
+            language_tokens=dict(self.language_tokens),
+        )
 
     @property
     def content_length(self) -> int:

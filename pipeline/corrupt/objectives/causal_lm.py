@@ -11,12 +11,13 @@ from pydantic import Field
 from clozeline.columns import IDS, POSITIONS, ROW, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.sampling import list_indices, offsets_of
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch, segments
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1
@@ -132,11 +133,12 @@ class CausalLM(Objective):
 
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")
-            self.layout = BatchLayout("right", self.id_of(options.decoder_start))
+            self.decoder_start = self.id_of(options.decoder_start)
         elif options.architecture == "encoder":
-            self.layout = BatchLayout(predict_from="previous")
+            self.predict_from = "previous"
 
         self._leaks = options.attention == "bidirectional"
+        self.predicts_next = not self._leaks and options.architecture != "encoder_decoder"
         leaked: tuple[Feature, ...] = ()
         if self._leaks:
             self.caution = (
@@ -164,6 +166,14 @@ class CausalLM(Objective):
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
         starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
+
+    @property
+    def form(self) -> RowForm:
+        form = super().form
+        if self.options.architecture != "encoder_decoder":
+            return form
+        # the special tokens of the row are in the target
+        return form.model_copy(update={"head": (), "tail": (self._eos,), "separator": None})
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens to documents and to rows of an encoder."""

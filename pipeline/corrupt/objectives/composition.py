@@ -10,7 +10,7 @@ from pydantic import Field
 
 from clozeline.arrays import Bool, Int64, UInt8
 from clozeline.configuration.config import config_class, to_data
-from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys, Skip
+from clozeline.pipeline.corrupt.objectives import RandomKeys, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.ragged import insert_at
 from clozeline.pipeline.registries import OBJECTIVES, ObjectiveComponent
@@ -90,21 +90,21 @@ class Composition(DenoisingPair):
 
         if options.language_tokens:
             self.grouping = self.make_grouping(options.grouping, self.grouping.length - 1)
-            self.layout = BatchLayout("right", "target_end")
-            self._language_ids = self._find_language_ids()
+            self.decoder_start = "target_end"
+            self.language_tokens, self._language_ids = self._find_language_ids()
 
     @property
     def reads_sentences(self) -> bool:
         return any(part.reads_sentences for part in self.steps)
 
-    def _find_language_ids(self) -> Int64:
-        """Return the id of the token of each language code, -1 for no token; shape [codes]."""
+    def _find_language_ids(self) -> tuple[dict[str, int], Int64]:
+        """Return the id of the token of each language, and of each code; -1 for no token."""
         vocabulary = self.vocabulary
         wanted = LanguageTable(self.options.language_tokens)
         if vocabulary.folder is None or not vocabulary.languages:  # no corpus, so no rows
-            return np.zeros(0, np.int64)
-        piece = load_tokenizer(vocabulary.folder).piece
-        ids = {piece(token): token for token in np.flatnonzero(vocabulary.special).tolist()}
+            return {}, np.zeros(0, np.int64)
+        piece_of = load_tokenizer(vocabulary.folder).piece
+        ids = {piece_of(token): token for token in np.flatnonzero(vocabulary.special).tolist()}
         # entries of languages that the corpus does not have may lack a piece
         present = [wanted[language] for language in vocabulary.languages if language in wanted]
         if lacking := [token for token in present if token not in ids]:
@@ -114,9 +114,10 @@ class Composition(DenoisingPair):
                 "pieces that it has"
             )
 
-        return np.array(
-            [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
-        )
+        pieces = self.options.language_tokens
+        known = {name: ids[piece] for name, piece in pieces.items() if piece in ids}
+        codes = [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages]
+        return known, np.array(codes, np.int64)
 
     def add_skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
         """Skip rows whose language has no token."""

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -42,4 +41,4 @@ class MaskedEncoderDecoder(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self.layout = BatchLayout("right", self.id_of(options.decoder_start))
+        self.decoder_start = self.id_of(options.decoder_start)

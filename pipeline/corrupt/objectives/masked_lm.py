@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     ATTENTION_FEATURES,
@@ -122,7 +122,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
         languages = LANGUAGE_FEATURES if options.languages else ()
         self.base_features = (*MASKED_FEATURES, *weights, *attention, *languages)
-        self.layout = BatchLayout(predict_from=options.predict_from)
+        self.predict_from = options.predict_from
         if options.grouping == "sentence_pair":
             self.grouping = window_grouping(self, self.grouping.length)
         if options.attention == "prefix":

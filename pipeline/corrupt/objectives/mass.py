@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
@@ -95,7 +95,7 @@ class Mass(Objective):
             return
         # [CLS] precedes a fragment at the start of the row, so it is the first token of the
         # decoder's input
-        self.layout = BatchLayout("right", cls)
+        self.decoder_start = cls
         self.features = (
             Feature("input_ids", "ids", IDS, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", IDS, "the fragment"),

@@ -1,7 +1,7 @@
 """Mixture: apply one of several objectives to each sample (UL2, UniLM)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Annotated, ClassVar, Final
 
@@ -18,10 +18,15 @@ from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, ShardRow
+from clozeline.pipeline.shards.row_form import RowForm, join_forms
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Heads that read one label per row from a separate column, which parts may lack.
 _ROW_HEADS: Final = frozenset({"sentence"})
+# Columns of labels; a batch has the labels of one of them, or every next token.
+_LABELS: Final = frozenset({"target_ids", "label_positions", "prediction_order"})
+# Facts of rows that cannot differ within a batch.
+_BATCH_FACTS: Final = {"padding_side", "decoder_start", "predict_from", "restarts_segments"}
 
 
 @config_class
@@ -121,12 +126,17 @@ class Mixture(Objective):
         ]
         shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
-            "batch layout": [asdict(part.layout) for part in self.parts],
+            "batch layout": [part.form.model_dump(include=_BATCH_FACTS) for part in self.parts],
             "heads": [
                 tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts
             ],
             "type of loss": [
                 "with weights" if weighted else "without weights" for weighted in weights
+            ],
+            "place of labels": [
+                [feature.name for feature in part.features if feature.name in _LABELS]
+                or "the next tokens"
+                for part in self.parts
             ],
             "grouping": [(spec.name, spec.separator, spec.options) for spec in specs],
         }
@@ -142,7 +152,6 @@ class Mixture(Objective):
         # one grouping for all parts, which draws the part of each row
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
-        self.layout = first.layout
         heads = dict.fromkeys(head for part in self.parts for head in part.heads)
         self.heads = tuple(heads)  # type: ignore[misc]
         self.minimum = MinimumRow(
@@ -166,6 +175,10 @@ class Mixture(Objective):
                 )
 
         self.features = tuple(features.values())
+
+    @property
+    def form(self) -> RowForm:
+        return join_forms([part.form for part in self.parts])
 
     @property
     def reads_sentences(self) -> bool:

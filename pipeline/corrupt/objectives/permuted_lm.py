@@ -10,7 +10,7 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     Separator,
@@ -30,6 +30,7 @@ from clozeline.pipeline.kernels.sampling import (
 )
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 
@@ -86,9 +87,18 @@ class PermutedLM(SingleRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self.layout = BatchLayout("left" if options.frame == "xlnet" else "right")
+        self.padding_side = "left" if options.frame == "xlnet" else "right"
         self._rate = parts_per_million(options.prediction_rate)
         self._thresholds = reciprocal_thresholds(options.max_span_length)
+
+    @property
+    def form(self) -> RowForm:
+        form = super().form
+        if self.options.frame == "bert":
+            return form
+        return form.model_copy(
+            update={"head": (), "between": form.tail, "tail": form.tail + form.head}
+        )
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose tokens or spans, then the order in which they are predicted."""

@@ -11,7 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import SourceHead, front_tokens
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
@@ -83,7 +83,7 @@ class PrefixLM(Objective):
         super().__init__(options, vocabulary, label)
         decoder = options.architecture == "decoder"
         self._eos = self.last_token = self.id_of("eos")
-        self._front = front_tokens(self, options)
+        self.front = front_tokens(self, options)
         self._suffix_ppm = (
             None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         )
@@ -95,7 +95,7 @@ class PrefixLM(Objective):
                 f"max_length {options.max_length} is too small for two tokens of text"
             )
 
-        self.layout = BatchLayout("right", None if decoder else self.id_of(options.decoder_start))
+        self.decoder_start = None if decoder else self.id_of(options.decoder_start)
 
         inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
 
@@ -116,7 +116,7 @@ class PrefixLM(Objective):
     def _longest_row(self) -> int:
         """Return the content tokens of a full row, both sides of which fit at every cut."""
         options = self.options
-        head = len(self._front)
+        head = len(self.front)
         if options.architecture == "decoder":
             return options.max_length - 1 - head
         longest_input = options.max_length - head
@@ -145,9 +145,9 @@ class PrefixLM(Objective):
         """Add special tokens; cut the rows for an encoder-decoder."""
         ids = samples.columns["ids"]
         rows = add_special_tokens(ids, None, self._eos)
-        for token in reversed(self._front):
+        for token in reversed(self.front):
             rows = add_special_tokens(rows, token, None)
-        head = len(self._front)
+        head = len(self.front)
         prefixes = self.draw_prefix_lengths(random_keys.for_label(self.label), ids.lengths) + head
 
         if self.options.architecture == "encoder_decoder":
@@ -169,7 +169,7 @@ class PrefixLM(Objective):
         return columns
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        first = len(self._front)
+        first = len(self.front)
         inputs = example["input_ids"][first:]
 
         if self.options.architecture == "decoder":

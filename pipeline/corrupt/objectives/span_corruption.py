@@ -13,7 +13,7 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
     SourceHead,
@@ -69,6 +69,7 @@ class SpanCorruption(Objective):
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    has_sentinels = True
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[2-3, 6]")
 
@@ -127,12 +128,9 @@ class SpanCorruption(Objective):
                 f"noise_density {options.noise_density} must be above 0 and below 1"
             )
 
-        self._front = front_tokens(self, options)
-        self.layout = BatchLayout(
-            "right",
-            self.id_of(options.decoder_start),
-            "previous" if options.attention == "causal" else "same",
-        )
+        self.front = front_tokens(self, options)
+        self.decoder_start = self.id_of(options.decoder_start)
+        self.predict_from = "previous" if options.attention == "causal" else "same"
 
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
@@ -198,7 +196,7 @@ class SpanCorruption(Objective):
     def side_lengths(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the tokens of input and target, special tokens included, for content lengths."""
         noise, marks = self.count_spans(lengths)
-        inputs = lengths - noise + marks + 1 + len(self._front)
+        inputs = lengths - noise + marks + 1 + len(self.front)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
@@ -245,7 +243,7 @@ class SpanCorruption(Objective):
                 (documents.values - tokens + before).astype(np.uint16), documents.offsets
             )
             columns = {
-                "document_starts": shift_starts(input_starts, len(self._front)),
+                "document_starts": shift_starts(input_starts, len(self.front)),
                 "target_document_starts": Ragged(
                     (tokens + before).astype(np.uint16), documents.offsets
                 ),
@@ -297,14 +295,14 @@ class SpanCorruption(Objective):
     ) -> Ragged:
         rows = rows_of(starts)
         marks = starts.lengths
-        head = len(self._front)
+        head = len(self.front)
         taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(lengths - taken + marks + 1 + head)
         # a sentinel moves left by the noise before its span, and right by the sentinels before it
         within_row = starts.values - exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)
         flat_positions = [within_row + offsets[rows] + head, offsets[1:] - 1]
         values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
-        for index, token in enumerate(self._front):
+        for index, token in enumerate(self.front):
             flat_positions.append(offsets[:-1] + index)
             values.append(np.full(len(lengths), token, dtype=kept.dtype))
 
@@ -349,7 +347,7 @@ class SpanCorruption(Objective):
                 raise ValueError(f"the {name} does not end with </s>")
 
         # split input and target at the sentinels, and interleave the pieces
-        content = inputs[len(self._front) : -1]
+        content = inputs[len(self.front) : -1]
         marks = np.flatnonzero(np.isin(content, self._sentinels))
         expected = self._sentinels[: len(marks)]
         pieces = self._target_spans(targets[:-1], len(marks))

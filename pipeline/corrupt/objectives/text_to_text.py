@@ -12,7 +12,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.errors import TokenizerMissingError
-from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys, Skip
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
@@ -103,7 +103,7 @@ class TextToText(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
-        self.layout = BatchLayout("right", self.id_of(options.decoder_start))
+        self.decoder_start = self.id_of(options.decoder_start)
 
         # the tokens of each template, and the most tokens of a source in it
         self._templates = self._encode(

@@ -59,6 +59,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        self.restarts_segments = options.reset_positions
         length = self.make_grouping("parallel", self.pair_length).length
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 

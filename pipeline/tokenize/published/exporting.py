@@ -28,11 +28,11 @@ from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 
 
 class ExportTemplate(NamedTuple):
-    """Special tokens, by role, before a text, between two texts, and after the last text."""
+    """Special tokens, by role or id, before a text, between two texts, and after the last text."""
 
-    head: tuple[str, ...] = ()
-    between: tuple[str, ...] = ()
-    tail: tuple[str, ...] = ()
+    head: tuple[str | int, ...] = ()
+    between: tuple[str | int, ...] = ()
+    tail: tuple[str | int, ...] = ()
 
 
 PAIR: Final = ExportTemplate(("cls",), ("sep",), ("sep",))
@@ -83,9 +83,9 @@ class TextForm:
     """special tokens around texts, unless the publisher's files are written back; default: the
     template of a published `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else no
     tokens"""
-    start: str | None = "bos"
-    """role of the special token that programs may put before a text, recorded as `bos_token`; None:
-    no such token. The publisher's files keep theirs"""
+    start: str | int | None = "bos"
+    """role or id of the special token that programs may put before a text, recorded as `bos_token`;
+    None: no such token. The publisher's files keep theirs"""
     max_length: int | None = None
     """most tokens in a row that the model reads, recorded as `model_max_length`; None: unknown"""
     cuts_texts: bool = False
@@ -355,7 +355,9 @@ def _add_specials(
 def _make_template(tokenizer: Tokenizer, frame: ExportTemplate) -> Any:
     id_of = tokenizer.vocabulary.id_of
     ids = {
-        role: id_of(role, "the special tokens around exported rows")
+        role: role
+        if isinstance(role, int)
+        else id_of(role, "the special tokens around exported rows")
         for roles in frame
         for role in roles
     }
@@ -391,11 +393,11 @@ def _record_length(path: Path, length: int) -> bool:
 
 
 def _config(
-    tokenizer: Tokenizer, published: PublishedMetadata, start: str | None, *, type_ids: bool
+    tokenizer: Tokenizer, published: PublishedMetadata, start: str | int | None, *, type_ids: bool
 ) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
     pieces = _role_pieces(published, tokenizer)
-    first = None if start is None else pieces.get(start)
+    first = tokenizer.piece(start) if isinstance(start, int) else pieces.get(start or "")
     pieces = {role: piece for role, piece in pieces.items() if role != "bos"}
     if first is not None:
         pieces["bos"] = first

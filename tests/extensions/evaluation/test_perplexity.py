@@ -22,6 +22,7 @@ from clozeline.extensions.evaluation.perplexity import (
 )
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
@@ -63,7 +64,7 @@ def test_texts_follow_the_end_of_another(decoder, texts):
 def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, monkeypatch):
     """Its bytes do not count either."""
     _, trained = decoder
-    alone = trained.objectives[0].model_copy(update={"options": {"grouping": "document"}})
+    alone = trained.objectives[0].model_copy(update={"frame": RowForm()})
     monkeypatch.setattr(type(trained), "objectives", [alone])
     found = perplexity_scores(trained, texts, window=40, stride=40)
     rows = [one.ids.tolist() for one in trained.tokenizer.encode(TEXTS)]

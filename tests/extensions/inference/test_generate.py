@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -19,10 +20,13 @@ from clozeline.extensions.inference.generation import (
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate_beams
 from clozeline.model.scoring.causal import log_likelihoods
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
+from tests.pipeline.corruption_cases import one_sample
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import compute_row_scores, example_sets
 
@@ -201,6 +205,44 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "causal_lm", "grouping": "document", "add_bos": True},
+        {"name": "prefix_lm", "source_head": "cls", "mode": "S"},
+        {"name": "span_corruption", "architecture": "decoder", "mode": "R", "input_length": 64},
+        {"name": "mass"},
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_prompt_begins_like_stored_rows(shard_sets, options, parts):
+    """Also those of a mixture: of two parts that are the same."""
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    entry = {"max_length": 64, **options} if "input_length" not in options else options
+    labeled = [{**entry, "label": f"part{number}"} for number in range(parts)]
+    mixture = {"name": "mixture", "parts": labeled}
+    objective = build_objective(entry if parts == 1 else mixture, tokenizer.vocabulary)
+    (text,) = tokenizer.encode(["the page"])
+    rows = one_sample(text.ids, [0], tokenizer.vocabulary)
+    examples, _ = objective.corrupt(rows, np.zeros(1, np.uint16), 1)
+    row = examples.columns["input_ids"][0].tolist()
+    record = ObjectiveRecord(
+        name="any",
+        label="any",
+        architecture=objective.architecture,
+        heads=objective.heads,
+        frame=objective.form,
+    )
+
+    prompt = prompt_ids(tokenizer, record, "the page")
+    begins = prompt.index(text.ids[0])
+
+    assert row[:begins] == prompt[:begins]
+    assert begins == len(options.keys() & {"add_bos", "source_head", "mode"}) or prompt[0] == row[0]
+    if objective.architecture == "encoder_decoder":
+        assert prompt[-1] == row[-1]
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
     """Cut after each word, where a model that has learned the text continues it."""
@@ -217,23 +259,20 @@ def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
 
 
 def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
-    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
     mbart = bart.model_copy(
-        update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}}
+        update={"frame": bart.frame.model_copy(update={"language_tokens": {"de": 9}})}
     )
-    token = find_language_token(tokenizer, mbart, "de")
 
-    assert tokenizer.piece(token) == "<reserved_1>"
-    assert find_language_token(tokenizer, mbart, "deu_Latn") == token
-    assert find_language_token(tokenizer, bart, None) is None
+    assert find_language_token(mbart, "de") == find_language_token(mbart, "deu_Latn") == 9
+    assert find_language_token(bart, None) is None
 
     with pytest.raises(ConfigurationError, match="one of de, got none"):
-        find_language_token(tokenizer, mbart, None)
+        find_language_token(mbart, None)
     with pytest.raises(ConfigurationError, match="one of de, got en"):
-        find_language_token(tokenizer, mbart, "en")
+        find_language_token(mbart, "en")
     with pytest.raises(ConfigurationError, match="bart have no language tokens"):
-        find_language_token(tokenizer, bart, "de")
+        find_language_token(bart, "de")
 
 
 def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):

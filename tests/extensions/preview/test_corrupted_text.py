@@ -70,11 +70,8 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     objective = found.objective
     example = found.example
     roles = {feature.name: feature.role for feature in objective.features}
-    starts = {
-        "decoder_start": objective.layout.decoder_start,
-        "predict_from": objective.layout.predict_from,
-    }
-    collate = Collate(objective.architecture, roles, dict(objective.vocabulary.specials), **starts)
+    specials = dict(objective.vocabulary.specials)
+    collate = Collate(objective.architecture, roles, specials, objective.form)
     tensors = collate(
         {name: Ragged.from_lists([one], one.dtype) for name, one in example.columns.items()}, None
     )

@@ -129,7 +129,7 @@ def test_variant_k_is_epoch_k(sets, name):
 
     assert made.manifest.parents[0].digest == samples.digest
     assert (facts.architecture, facts.heads) == (objective.architecture, objective.heads)
-    assert facts.frame.decoder_start == objective.layout.decoder_start
+    assert facts.frame.decoder_start == objective.form.decoder_start
 
     stored = [{} for _ in range(EPOCHS)]
 

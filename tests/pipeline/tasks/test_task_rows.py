@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
@@ -105,8 +106,9 @@ def test_a_vocabulary_without_the_frame(tmp_path):
                 replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking})
             )
 
-    assert FRAMES["t5"].batch_properties(whole) == {"decoder_start": whole.specials["pad"]}
-    assert FRAMES["bert"].batch_properties(whole) == {}
+    pad, eos = whole.specials["pad"], (whole.specials["eos"],)
+    form = RowForm(decoder_start=pad, between=eos, tail=eos, longest_input=9)
+    assert FRAMES["t5"].row_form(whole, 9) == form
 
 
 @pytest.mark.parametrize(

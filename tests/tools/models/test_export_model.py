@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.model.checkpoints import model_without_weights
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.models.export import writing
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
@@ -136,25 +137,14 @@ def test_an_empty_folder_gets_the_files_themselves(bert, tmp_path):
 def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
     """permuted_lm has an option `frame`, too: its texts are not cut where a task cuts them."""
     first = encoder[1].recorded[0]
-    options = {"frame": "xlnet"}
-    permuted = replace(
-        first,
-        objective=first.objective.model_copy(update={"name": "permuted_lm", "options": options}),
-    )
+    xlnet = RowForm(between=(2,), tail=(2, 1))
+    permuted = replace(first, objective=first.objective.model_copy(update={"frame": xlnet}))
     form = text_form(encoder[1].checkpoint.config, [permuted])
 
-    assert form.frame.tail == ("sep", "cls")
+    assert form.frame == ((), (2,), (2, 1))
     assert not form.cuts_texts
 
-    task = replace(
-        first,
-        objective=first.objective.model_copy(
-            update={
-                "name": "task",
-                "options": {"frame": "bert"},
-            }
-        ),
-    )
+    task = replace(first, objective=first.objective.model_copy(update={"name": "task"}))
 
     assert text_form(encoder[1].checkpoint.config, [task]).cuts_texts
 

@@ -13,6 +13,7 @@ from clozeline.model.generation.generate import generate
 from clozeline.model.registries import HEADS as MODEL_HEADS
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
@@ -115,9 +116,7 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
         id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)]
     )
     tokenizer = SimpleNamespace(vocabulary=vocabulary, decode=lambda ids: f" {ids} ")
-    objective = SimpleNamespace(
-        options={"max_length": 6}, frame=SimpleNamespace(decoder_start=None), label="toy"
-    )
+    objective = SimpleNamespace(frame=RowForm(longest_input=6), label="toy")
     task = SimpleNamespace(
         model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective)
     )

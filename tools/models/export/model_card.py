@@ -147,10 +147,9 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
         rows["initial weights"] = origin_of(trained.config.model.init_from)
     if state.heldout_loss is not None:
         rows["held-out loss"] = f"{state.heldout_loss:.4f}"
-    if languages := trained_on.objective.options.get("language_tokens"):
-        rows["decoder_start_token_id"] = (
-            f"of the output's language: {', '.join(languages.values())}"
-        )
+    if languages := trained_on.objective.frame.language_tokens:
+        pieces = ", ".join(map(trained.tokenizer.piece, languages.values()))
+        rows["decoder_start_token_id"] = f"of the output's language: {pieces}"
 
     if state.token_rule:
         rows["token pruning"] = (

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
+from clozeline.pipeline.shards.row_form import PartForm
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.data.sets.text_form import first_role
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,24 +40,15 @@ class TextScore:
     """number of scored tokens: all, except a first token that nothing precedes"""
 
 
-def list_prepared_scores(objective: ObjectiveRecord) -> tuple[Score, ...]:
-    """Return the types of score that training with an objective prepares."""
+def list_prepared_scores(objective: ObjectiveRecord, form: PartForm) -> tuple[Score, ...]:
+    """Return the types of score that training on rows of an objective, of a form, prepares."""
     if objective.architecture == "decoder":
         return ("causal",) if "lm" in objective.heads else ()
     if objective.architecture != "encoder" or "masked_lm" not in objective.heads:
         return ()
-    if objective.name == "causal_lm":
+    if form.predicts_next:
         return ("causal",)
-    return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
-
-
-def first_token(trained: TrainedModel, objective: ObjectiveRecord) -> int | None:
-    """Return the token before a text in training rows, or None."""
-    role = first_role(objective)
-    vocabulary = trained.tokenizer.vocabulary
-    if role in ("cls", "bos"):
-        return vocabulary.id_of(role, objective.label)
-    return None if role is None else vocabulary.specials.get(role)
+    return ("mntp",) if form.predict_from == "previous" else ("pll", "pll_word")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -95,10 +86,10 @@ class TextScorer:
     """
 
     def __init__(
-        self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll"
+        self, trained: TrainedModel, kind: Score, head: Sequence[int], fused_with: Score = "pll"
     ) -> None:
         self._trained = trained
-        self._first = first
+        self._head = head
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
@@ -119,10 +110,9 @@ class TextScorer:
         from clozeline.model.scoring.masked import pseudo_log_likelihoods
 
         if kind == "causal":
-            head = [] if self._first is None else [self._first]
-            return log_likelihoods(
-                self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded]
-            )
+            rows = [[*self._head, *encoding.ids.tolist()] for encoding in encoded]
+            scores = log_likelihoods(self._trained.model, rows)
+            return [tokens[max(0, len(self._head) - 1) :] for tokens in scores]
 
         cls, sep, mask = self._trained.masked_row_ids(f"score={kind}")
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
@@ -139,15 +129,16 @@ class TextScorer:
         )
 
 
-def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, ObjectiveRecord]:
+def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, PartForm]:
     """Return the types of score that training prepares, preferred first.
 
-    Each comes with its objective.
+    Each comes with the form of the first rows that prepare it.
     """
     by_kind = {
-        name: objective
+        name: form
         for objective in reversed(objectives)
-        for name in list_prepared_scores(objective)
+        for form in reversed(objective.frame.each)
+        for name in list_prepared_scores(objective, form)
     }
     if "causal" in by_kind and _score_to_fuse(by_kind) is not None:
         by_kind["fused"] = by_kind["causal"]
@@ -204,5 +195,5 @@ def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, 
     """
     ready = ready_scores(trained.objectives)
     chosen = choose_score(ready, trained, kind)
-    first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None
-    return TextScorer(trained, chosen, first, _score_to_fuse(ready) or "pll"), chosen
+    head = ready[chosen].before_text if chosen in ("causal", "fused") else ()
+    return TextScorer(trained, chosen, head, _score_to_fuse(ready) or "pll"), chosen

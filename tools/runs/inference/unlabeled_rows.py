@@ -23,7 +23,7 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tables import Rejected, RowFile, open_table
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, TaskRows
+from clozeline.pipeline.tasks.task_rows import Form, TaskRows
 from clozeline.tools.runs.task_scores.task_run import TaskRun
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
@@ -169,13 +169,8 @@ class UnlabeledRows(NamedTuple):
 
 def task_rows(opened: TaskRun) -> TaskRows[Any]:
     """Return what builds rows as those that a run was trained on."""
-    objective = opened.train.manifest.objective
-
-    assert objective is not None, "a set of examples"
-
-    frame = FRAMES[objective.options["frame"]]
-    form = Form(frame, objective.options["max_length"], opened.train.manifest.config.get("stride"))
-    return rows_of(opened.facts.head, frame.architecture)(
+    form = Form.of(opened.train.manifest)
+    return rows_of(opened.facts.head, form.frame.architecture)(
         opened.facts, form, opened.trained.tokenizer, _CORPUS_NAME, _CORPUS_NAME
     )
 

@@ -237,11 +237,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
         )
 
     several = "choice_starts" in manifest.roles  # each choice is a separate row
-    longest = (
-        min(manifest.max_length, objective.options["max_length"])
-        if several
-        else manifest.max_length
-    )
+    longest = (several and objective.frame.longest_input) or manifest.max_length
 
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)

@@ -20,6 +20,7 @@ from clozeline.columns import COLUMNS, Role, names_of, refuse_reserved
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.fields import build_fields
 from clozeline.train.data.stream.head_features import (
     HeadBatch,
@@ -65,12 +66,8 @@ class Collate:
         roles: roles of the list columns of the examples; columns with the use `undo` are ignored.
         special_ids: ids by name; `pad` is needed, `mask` if an encoder-decoder predicts masked
             positions.
-        decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target;
-            needed by encoder-decoders.
-        padding_side: left only for encoder rows, whose last token is then [CLS].
-        predict_from: position from which the label at position i is predicted: `same` for i,
-            `previous` for i - 1.
-        restart_segments: whether positions restart at 0 with every segment.
+        form: what the rows look like; default: `RowForm()`. An encoder-decoder needs a
+            `decoder_start`; only rows of an encoder are padded on the left.
 
     With `document_starts`, documents do not see each other: batches have `document_ids`, positions
     restart with every document, and no label crosses a boundary.
@@ -84,21 +81,20 @@ class Collate:
         architecture: Architecture,
         roles: Mapping[str, Role],
         special_ids: Mapping[str, int],
-        *,
-        decoder_start: int | Literal["target_end"] | None = None,
-        padding_side: str = "right",
-        predict_from: str = "same",
-        restart_segments: bool = False,
+        form: RowForm | None = None,
     ) -> None:
+        form = form or RowForm()
         self.architecture = architecture
         self._use_roles({name: role for name, role in roles.items() if role.use != "undo"})
-        start = -1 if decoder_start is None else decoder_start
-        self._decoder_start = TARGET_END if start == "target_end" else start
+        start = form.decoder_start
+        self._decoder_start = (
+            TARGET_END if start == "target_end" else -1 if start is None else start
+        )
         self._mask = special_ids.get("mask", -1)
 
         # choose the rules for positions and labels
-        self._previous = predict_from == "previous"
-        self._restart_segments = restart_segments
+        self._previous = form.predict_from == "previous"
+        self._restart_segments = form.restarts_segments
         causal = architecture == "decoder" or "attention" in self.roles
         self.predicts_next = causal and self.roles.keys().isdisjoint(
             {"label_positions", "tags", "choice_starts"}
@@ -110,7 +106,7 @@ class Collate:
         """The decoder reads the row of the encoder."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
-        self._left = padding_side == "left"
+        self._left = form.padding_side == "left"
         self._ids_only = (
             architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         )
@@ -131,18 +127,15 @@ class Collate:
 
         if self._left and architecture != "encoder":
             raise ConfigurationError(
-                f"padding_side '{padding_side}': rows of a {architecture} are padded on the right "
-                "only"
+                f"padding_side 'left': rows of a {architecture} are padded on the right only"
             )
 
         if architecture == "encoder_decoder":
-            if decoder_start is None:
+            if start is None:
                 raise ConfigurationError(
                     "an encoder-decoder needs frame.decoder_start in the manifest"
                 )
-            inserted = (
-                "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
-            )
+            inserted = "label_ids" in self.roles and self._mask >= 0 and start != "target_end"
             if "target_ids" not in self.roles and not inserted and not self._copied:
                 raise ConfigurationError(
                     "an encoder-decoder needs target_ids, or labels and a mask id"
@@ -236,9 +229,7 @@ class Collate:
 
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
-        keys = [
-            repr((objective.name, objective.label, objective.options)) for objective in objectives
-        ]
+        keys = [repr(objective) for objective in objectives]
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._ids_only = False
@@ -296,10 +287,7 @@ class Collate:
             objective.architecture,
             manifest.roles,
             manifest.tokenizer.special_ids,
-            decoder_start=objective.frame.decoder_start,
-            padding_side=objective.frame.padding_side,
-            predict_from=objective.frame.predict_from,
-            restart_segments=objective.options.get("reset_positions", False),
+            objective.frame,
         )
 
     def __call__(

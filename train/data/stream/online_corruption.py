@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
-from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, canonical_sha256
+from clozeline.pipeline.shards.manifest import ObjectiveRecord, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.registry import component_types
@@ -63,7 +63,7 @@ class Corruption:
             options=self.options,
             architecture=objective.architecture,  # type: ignore[arg-type]
             heads=objective.heads,
-            frame=FrameRecord(**asdict(objective.layout)),
+            frame=objective.form,
         )
 
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))

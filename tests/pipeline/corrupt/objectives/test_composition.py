@@ -227,7 +227,7 @@ def test_rows_by_hand(tokenizer, words, languages):
         Skip.NO_LANGUAGE_TOKEN,
     ]
     assert Skip.NO_LANGUAGE_TOKEN.reason == "no_language_token"
-    assert objective.layout.decoder_start == "target_end"
+    assert objective.form.decoder_start == "target_end"
 
     first = mbart(words, language_tokens={"fr": tokenizer.piece(0)})
 

@@ -35,7 +35,7 @@ def test_documents_have_special_tokens_around_them(options, raw, wanted):
     assert objective.content_length == raw
     (example,) = variants_of(objective, KITTEN, count=1)
     assert {name: column.tolist() for name, column in example.columns.items()} == wanted
-    assert objective.layout.decoder_start == (0 if "target_ids" in wanted else None)
+    assert objective.form.decoder_start == (0 if "target_ids" in wanted else None)
 
 
 @pytest.mark.parametrize("grouping", ["packed", "document"])
@@ -71,7 +71,7 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping):
         encoder.add_special_tokens(row["ids"]).tolist() for row in rows
     ]
     assert [example["attention"].tolist() for example in examples] == [[1], [1], [1]]
-    assert (causal.heads, causal.layout.predict_from) == (("masked_lm",), "previous")
+    assert (causal.heads, causal.form.predict_from) == (("masked_lm",), "previous")
     assert [feature.name for feature in causal.features] == ["input_ids", "attention"]
 
 

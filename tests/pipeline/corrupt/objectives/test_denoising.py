@@ -134,7 +134,7 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
         {"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS
     )
 
-    assert objective.layout.decoder_start == WORDS.specials["cls"]
+    assert objective.form.decoder_start == WORDS.specials["cls"]
     assert objective.content_length == 63 - len(HEADS[head])
 
     rows = samples([2, 3, 17, objective.content_length] * 20, sentences=2)

@@ -168,4 +168,4 @@ def test_prefixes_end_anywhere_with_content_on_both_sides():
 @pytest.mark.parametrize("start", ["bos", "pad"])
 def test_the_decoder_opens_with_the_token_asked_for(start):
     objective = build_objective({"name": "masked_encoder_decoder", "decoder_start": start}, WORDS)
-    assert objective.layout.decoder_start == WORDS.specials[start]
+    assert objective.form.decoder_start == WORDS.specials[start]

@@ -53,7 +53,7 @@ def test_all_tokens_make_a_decoder():
     assert [part.tolist() for part in every.columns.values()] == [[1, *[MASK] * 10, 2], text, [1]]
     assert wide("mass").heads == ("lm",)
     assert wide("mass", **ENCODER).heads == ("masked_lm",)
-    assert wide("mass").layout.decoder_start == WORDS.specials["cls"]
+    assert wide("mass").form.decoder_start == WORDS.specials["cls"]
 
     with pytest.raises(ValueError, match=r"'mass' .* reserved id 2 at position 1"):
         corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))

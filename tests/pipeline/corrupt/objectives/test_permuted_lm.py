@@ -6,7 +6,6 @@ from math import floor
 
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import BatchLayout
 from clozeline.pipeline.corrupt.objectives.permuted_lm import prediction_ranks
 from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
@@ -95,7 +94,7 @@ def test_frame_of_xlnet():
     """The same draws, one place earlier: x [SEP] [CLS], padded on the left."""
     bert, xlnet = (wide("permuted_lm", frame=frame) for frame in ("bert", "xlnet"))
 
-    assert (bert.layout, xlnet.layout) == (BatchLayout("right"), BatchLayout("left"))
+    assert [each.form.padding_side for each in (bert, xlnet)] == ["right", "left"]
 
     rows = samples([1, 9, 64, 3], specials=0.1, seed=7)
     for sample, one, other in zip(

@@ -148,7 +148,7 @@ def test_a_decoder_reads_input_and_target_as_one_row():
         assert other["label_positions"].tolist() == list(range(prefix, len(row)))
         assert other["label_ids"].tolist() == row[prefix:]
 
-    assert causal.layout.predict_from == "previous"
+    assert causal.form.predict_from == "previous"
 
     with pytest.raises(ConfigurationError, match="attention: causal needs architecture: decoder"):
         wide("span_corruption", attention="causal")

@@ -9,9 +9,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.data.sets.text_form import role_before_texts
+from clozeline.train.data.sets.text_form import token_before_texts
 from tests.pipeline.task_files import make_sets, write_vocabulary
 from tests.train.written_runs import BERT, write_run, write_run_on
 
@@ -80,24 +81,12 @@ def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("options", "role"),
-    [
-        ({"grouping": "packed"}, "eos"),
-        ({"grouping": "packed", "separator": "sep"}, "sep"),
-        ({"grouping": "packed", "separator": "none"}, None),
-        ({"grouping": "packed", "cross_documents": False}, None),
-        ({"grouping": "document"}, None),
-        ({"grouping": "document", "add_bos": True}, "bos"),
-        ({"frame": "gpt"}, None),
-        ({"frame": "llama"}, "bos"),
-        ({"frame": "gpt1"}, "bos"),
-    ],
+    ("form", "token"), [({}, None), ({"separator": 6}, 6), ({"head": (5, 7), "separator": 6}, 5)]
 )
-def test_the_token_before_a_text_by_the_rows_of_a_decoder(decoder, options, role):
+def test_the_token_before_a_text_by_the_rows_of_a_decoder(decoder, form, token):
     (trained_on,) = decoder[1].recorded
-    name = "task" if "frame" in options else "causal_lm"
-    objective = trained_on.objective.model_copy(update={"name": name, "options": options})
-    assert role_before_texts(replace(trained_on, objective=objective)) == role
+    objective = trained_on.objective.model_copy(update={"frame": RowForm(**form)})
+    assert token_before_texts(replace(trained_on, objective=objective)) == token
 
 
 def test_an_encoder_names_none(bert, tmp_path):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
-    first_token,
     ready_scores,
     word_indices,
 )
@@ -16,7 +16,7 @@ TEXTS = ["the page of the book", "a", "another page, unread"]
 
 def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
     return ObjectiveRecord(
-        name=name, label=name, architecture=architecture, heads=heads, frame=FrameRecord(**frame)
+        name=name, label=name, architecture=architecture, heads=heads, frame=RowForm(**frame)
     )
 
 
@@ -26,7 +26,7 @@ def test_masked_scores_frame_the_text(encoder, kind):
     vocabulary = trained.tokenizer.vocabulary
     many = False
 
-    for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
+    for text, found in zip(TEXTS, TextScorer(trained, kind, ()).score(TEXTS), strict=True):
         encoding = trained.tokenizer.encode([text])[0]
         row = [
             vocabulary.specials["cls"],
@@ -50,27 +50,12 @@ def test_masked_scores_frame_the_text(encoder, kind):
     assert many
 
 
-def test_the_token_before_a_text_is_that_of_training(encoder):
-    _, trained = encoder
-    specials = trained.tokenizer.vocabulary.specials
-    packed = facts("decoder", "causal_lm", ("lm",))
-
-    def of(**options):
-        return first_token(trained, packed.model_copy(update={"options": options}))
-
-    assert of() == of(grouping="packed", separator="eos") == specials["eos"]
-    assert of(separator="sep") == specials["sep"]
-    assert of(separator="none") is of(cross_documents=False) is of(grouping="document") is None
-    assert of(grouping="document", add_bos=True) == specials["bos"]
-    assert first_token(trained, facts("encoder", "causal_lm")) == specials["cls"]
-
-
 @pytest.mark.parametrize("beside", ["pll", "mntp"])
 def test_fused_scores_are_means(encoder, beside):
     _, trained = encoder
     cls = trained.tokenizer.vocabulary.specials["cls"]
-    kinds = [[*TextScorer(trained, kind, cls).score(TEXTS)] for kind in ("causal", beside)]
-    fused = [*TextScorer(trained, "fused", cls, beside).score(TEXTS)]
+    kinds = [[*TextScorer(trained, kind, (cls,)).score(TEXTS)] for kind in ("causal", beside)]
+    fused = [*TextScorer(trained, "fused", (cls,), beside).score(TEXTS)]
     for found, causal, masked in zip(fused, *kinds, strict=True):
         assert causal.total != masked.total
         assert found.total == pytest.approx((causal.total + masked.total) / 2)
@@ -78,7 +63,7 @@ def test_fused_scores_are_means(encoder, beside):
 
 
 def test_only_training_for_both_prepares_a_fused_score():
-    causal = facts("encoder", "causal_lm")
+    causal = facts("encoder", "causal_lm", predicts_next=True)
     masked = facts("encoder")
     previous = facts("encoder", predict_from="previous")
 

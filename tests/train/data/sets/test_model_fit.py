@@ -18,6 +18,7 @@ from clozeline.model.configuration.head import RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.heads.regression import RegressionHead
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
@@ -290,7 +291,7 @@ MASKED = ("input_ids", "label_positions", "label_ids")
 
 
 def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked_lm"):
-    frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
+    frame = RowForm(decoder_start=0)
     facts = {"name": "toy", "head": heads[0], "labels": [], "metrics": []}
     objective = SimpleNamespace(
         architecture=architecture,

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from tests.shard_sets import TOKENIZER, objective, roles_of
 
@@ -27,7 +28,7 @@ def collated(architecture, lists, weight=None, **options):
     rows = len(lists["input_ids"])
     columns = {name: column(values) for name, values in lists.items()}
     row_weight = np.ones(rows, np.float32) if weight is None else np.array(weight, np.float32)
-    collate = Collate(architecture, roles_of(columns), SPECIAL, **options)
+    collate = Collate(architecture, roles_of(columns), SPECIAL, RowForm(**options))
     tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
     for name, tensor in tensors.items():
         assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(

@@ -14,13 +14,54 @@ from hypothesis import strategies as st
 from clozeline.columns import IDS, POSITIONS, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
+from tests.contracts import contract
 from tests.model.small_models import built, changed, states
-from tests.pipeline.corrupt.objectives.runner import variants_of
-from tests.pipeline.corruption_cases import WORDS
+from tests.pipeline.corrupt.objectives.runner import VARIETIES, variants_of
+from tests.pipeline.corruption_cases import WORDS, samples
 from tests.shard_sets import objective, roles_of, write_set
 from tests.train.data.stream.collated_rows import MASK, PAD, SPECIAL, START, collated, column
+
+
+@contract(OBJECTIVES, only=lambda name: name not in ("mixture", "text_to_text"))
+def test_a_mixture_of_two_of_itself_makes_the_same_batches(name):
+    """Positions, labels and inputs of the decoder, for every form of rows."""
+    for options in ({}, *VARIETIES.get(name, ())):
+        entry = {"name": name, **options, "label": "one"}
+        mixed = {"name": "mixture", "parts": [entry, {**entry, "label": "other"}]}
+        rows = samples([40, 64, 9] * 3)
+        rows.fixed["part"][:] = 0
+        batches = []
+
+        alone = build_objective({"name": name, **options}, WORDS, "one")
+        for made in (alone, build_objective(mixed, WORDS)):
+            examples, _ = made.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+            roles = {feature.name: feature.role for feature in made.features}
+            collate = Collate(made.architecture, roles, dict(WORDS.specials), made.form)
+            columns = {key: examples.columns[key] for key in collate.columns}
+            batches.append({key: value.tolist() for key, value in collate(columns, None).items()})
+
+        assert batches[0] == batches[1], options
+
+
+@pytest.mark.parametrize(("resets", "second"), [(True, 0), (False, 6)])
+def test_positions_restart_with_a_translation(resets, second):
+    """In a mixture, too: two texts of 4 and 3 tokens, [CLS] a [SEP] b [SEP]."""
+    entry = {"name": "translation_lm", "reset_positions": resets}
+    parts = [{**entry, "label": label} for label in "ab"]
+    for form in (entry, {"name": "mixture", "parts": parts}):
+        collate = Collate(
+            "encoder",
+            {"input_ids": IDS, "segment_starts": STARTS},
+            SPECIAL,
+            build_objective(form, WORDS).form,
+        )
+        row = {"input_ids": column([[1, 7, 7, 7, 7, 2, 8, 8, 8, 2]])}
+        found = collate(row | {"segment_starts": column([[0, 6]])}, None)["position_ids"]
+        assert found.tolist() == [[*range(6), *range(second, second + 4)]]
 
 
 def test_prefix_has_no_labels():
@@ -98,7 +139,7 @@ def test_sets_with_and_without_isolation_share_a_batch():
     of spans."""
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
     fragments, whole, spans = (
-        Collate("encoder_decoder", roles_of(chosen), SPECIAL, decoder_start=1)
+        Collate("encoder_decoder", roles_of(chosen), SPECIAL, RowForm(decoder_start=1))
         for chosen in (
             names,
             names[:3],
@@ -279,7 +320,7 @@ def test_both_stacks_read_a_row_of_a_task():
 def test_what_cannot_be_collated_is_refused(arguments, options, message):
     architecture, columns, special = arguments
     with pytest.raises(ConfigurationError, match=message):
-        Collate(architecture, roles_of(columns), special, **options)
+        Collate(architecture, roles_of(columns), special, RowForm(**options))
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -321,7 +362,7 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     columns = {name: column(rows) for name, rows in lists.items()}
     columns |= {name: Ragged.from_lists([[0.5], [], []], np.float32) for name in ("score", "share")}
     columns["rated"] = Ragged.from_lists([[0.5, 2], [1.5], []], np.float32)
-    collate = Collate("encoder", roles, SPECIAL, padding_side=side)
+    collate = Collate("encoder", roles, SPECIAL, RowForm(padding_side=side))
     found = collate(columns, np.array([1, 1, 0], np.float32))
 
     assert "kept" not in found

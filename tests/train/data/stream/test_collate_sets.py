@@ -8,6 +8,7 @@ import pytest
 from clozeline.columns import IDS, POSITIONS, ROW, STARTS, Role
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import IDS as IDS_COLUMN
@@ -24,16 +25,16 @@ LANGUAGES = list_column("languages", "uint8")
 TAGS = (list_column("tag_positions"), list_column("tags"))
 
 
-def written(folder, lists, **options):
+def written(folder, lists, **facts):
     """The manifest of a set of one row."""
     specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES, *TAGS) if spec.name in lists]
     columns = {
         spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs
     }
     rows = RowBatch(fixed(np.ones(1, np.uint64)), columns)
-    return write_set(
-        folder, [rows], columns=specs, objective=objective("encoder", **options)
-    ).manifest
+    record = objective("encoder")
+    record["frame"] |= facts
+    return write_set(folder, [rows], columns=specs, objective=record).manifest
 
 
 def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
@@ -51,7 +52,7 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
         "languages": [[4]],
     }
     sets = [
-        (pair, {"reset_positions": True}),
+        (pair, {"restarts_segments": True}),
         (pair, {}),
         (text, {}),
     ]
@@ -241,7 +242,7 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
         "part": [[0, 1], [0, 1]],
     }
 
-    found = Collate("encoder", roles, SPECIAL, padding_side=side)(
+    found = Collate("encoder", roles, SPECIAL, RowForm(padding_side=side))(
         {k: column(v) for k, v in lists.items()}, None
     )
 

@@ -12,6 +12,7 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
     TARGET_END,
@@ -159,10 +160,9 @@ def test_rows_of_two_sets_start_as_their_sets_say():
 
 def test_masked_rows_have_no_target_to_start_with():
     masked = ["input_ids", "label_positions", "label_ids"]
+    form = RowForm(decoder_start="target_end")
     with pytest.raises(ConfigurationError, match="target_ids"):
-        Collate(
-            "encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, decoder_start="target_end"
-        )
+        Collate("encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, form)
 
 
 WORDS = vocabulary()
@@ -225,7 +225,7 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
         objective.architecture,
         roles_of(columns),
         WORDS.specials,
-        decoder_start=objective.layout.decoder_start,
+        RowForm(decoder_start=objective.form.decoder_start),
     )
 
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
@@ -278,7 +278,7 @@ CASES = {
         "bert",
         "encoder",
         MASKED | {"segment_starts": [[0, 5], [0, 2]]},
-        {"restart_segments": True},
+        {"restarts_segments": True},
     ),
     "left to right": (
         "bert",
@@ -326,7 +326,7 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
         name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()
     }
     specials = {"pad": theirs.config.pad_token_id or 0}
-    collate = Collate(architecture, roles_of(columns), specials, **options)
+    collate = Collate(architecture, roles_of(columns), specials, RowForm(**options))
     tensors = collate(
         {name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32)
     )
@@ -375,7 +375,7 @@ def test_what_no_input_holds_is_refused_by_name(architecture, lists, name):
         for key, rows in (IDS | lists).items()
     }
     start = 0 if architecture == "encoder_decoder" else None
-    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, decoder_start=start)(
+    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, RowForm(decoder_start=start))(
         columns, None
     )
     with pytest.raises(ConfigurationError, match=rf"dense_labels.*\b{name}\b"):
