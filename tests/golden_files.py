@@ -276,8 +276,8 @@ class Maker:
         self.make_models()
         for path in sorted(self.folder.rglob("tmp")):
             shutil.rmtree(path)
-        # nothing of ours reads pages and the summary of a run
-        for page in (*self.folder.rglob("report.html"), self.folder / "sets" / "report.json"):
+        # nothing of ours reads pages
+        for page in self.folder.rglob("report.html"):
             page.unlink()
 
 

@@ -70,21 +70,19 @@ class Contents:
 
     def _is_same_file(self, path: Path, before: str) -> bool:
         if not path.is_file():
-            return False
+            return not before
         state = observe_file(path)
         if before.startswith(f"{state.size} {state.version} ") and not self._verify:
             return True
-        return before.startswith(f"{state.size} ") and before.endswith(f" {file_hash(path)}")
+        digest = self._known.once(path, lambda: file_hash(path))
+        return before.startswith(f"{state.size} ") and before.endswith(f" {digest}")
 
     def _digest_output(self, address: str) -> str:
         _, stage, work, unit, prefix = address.split(SEPARATOR)
         record = self._find_records(stage, work).get(unit) or self._find_record(stage, work, unit)
         if record is None:
             return ""
-        if output := record.outputs.get(prefix):
-            digest: str = output["xxh3_128"]
-            return digest
-        return self._known.once(address, lambda: record.digest(prefix))
+        return record.digest(prefix)
 
     def _digest_counts(self, address: str) -> str:
         def add_up() -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import to_data
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError, join_names
+from clozeline.errors import ConfigurationError, IntegrityError, join_names
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
     SourceFile,
@@ -50,6 +50,9 @@ shuffle pieces, stays below 2 * 10^8."""
 MOST_PIECES: Final = 10**10
 """Most pieces of a shuffle. A piece takes 24 bytes in an index, and about 50 microseconds to write
 and read."""
+NO_INPUT: Final = (
+    "no input: add input=FILE (a path, a pattern or a list), or `input:` to the recipe"
+)
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, and writes the plan into its folder."""
 _VERIFIED: Final = " by content"
@@ -98,7 +101,7 @@ class Plan:
     shards_before: int = 0
     """number of shards in the stored plan, which omits it"""
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes of all inputs, as they are stored."""
         return sum(each["bytes"] for each in self.inputs)
@@ -364,40 +367,25 @@ def _load_saved_plan(recipe: Recipe) -> Plan | None:
         ) from error
 
 
-def store_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
-    """Return the plan of the recipe's inputs, and write `clean/plan.json` if it differs.
-
-    Inputs that were added, changed or removed since the last start change their units alone.
-    """
-    if not recipe.input:
-        raise ConfigurationError(
-            "no input: add input=FILE (a path, a pattern or a list), or `input:` to the recipe"
-        )
-    saved = _load_saved_plan(recipe)
-    plan = _find_plan(recipe, saved, verify=verify)
-    if saved is None or saved.as_json() != plan.as_json():
-        publish_json(_path(recipe), add_checksum(plan.as_json()))
-    return plan
-
-
-def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
+def load_plan(recipe: Recipe, *, verify: bool = False, store: bool = False) -> Plan:
     """Return the plan of the recipe's `input` with local paths; without `input`, the stored plan.
 
-    `verify` compares the content of every input, even if size and time are equal.
+    Inputs that were added, changed or removed since the last start change their units alone.
+    `verify` compares the content of every input, even if size and time are equal. `store` writes
+    the plan if it differs from the stored one.
     """
-    return _find_plan(recipe, _load_saved_plan(recipe), verify=verify)
-
-
-def _find_plan(recipe: Recipe, saved: Plan | None, *, verify: bool) -> Plan:
+    saved = _load_saved_plan(recipe)
     if not recipe.input:
         if saved is None:
-            raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
+            raise ConfigurationError(NO_INPUT)
         return saved
 
     files, skipped = list_inputs(recipe.input, recipe.output)
     before = {each["source"]: each for each in saved.inputs} if saved else {}
     now = _identify(recipe, before, files, verify=verify)
     plan = replace(_make_plan(recipe, files, before, now), skipped=skipped)
+    if store and (saved is None or saved.as_json() != plan.as_json()):
+        publish_json(_path(recipe), add_checksum(plan.as_json()))
     if saved is None:
         return replace(plan, shards_before=plan.shards)
 

@@ -1,23 +1,22 @@
 """Show a run on a terminal: progress and time left, then a table of kept and dropped data."""
 
-import math
+from __future__ import annotations
+
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from rich import box
 from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
-from clozeline.errors import message_text, plural
+from clozeline.errors import message_text
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import RECORDS, Counts, UnitRecord, add_counts
@@ -26,8 +25,7 @@ from clozeline.reporting import Reporting
 from clozeline.run_status import StatusFile
 from clozeline.terminal import Terminal, duration, size_text, time_left
 
-_SECONDS_PER_MINUTE: Final = 60.0
-_BAR_WIDTH: Final = 8
+_LINE_INTERVAL_S: Final = 60.0
 _INTERVAL_S: Final = 1.0
 
 
@@ -37,17 +35,13 @@ class Progress:
     Args:
         detail: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units
             finish.
-        clock: seconds.
     """
 
-    def __init__(
-        self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, detail: Detail = "usual") -> None:
         self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
         self._status: StatusFile | None = None
         self._reports = Reporting("the run continues without it")
         self._detail = detail
-        self._clock = clock
 
     @contextmanager
     def recorded(self, output: Path) -> Iterator[None]:
@@ -76,40 +70,31 @@ class Progress:
                 self._status.write(state, **fields)
 
     @contextmanager
-    def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar for `total` units.
+    def follow(self, running: RunningPass) -> Iterator[Callable[[], None]]:
+        """Show how many units of a pass have finished; call the yielded function repeatedly."""
+        is_live = self.console.is_terminal and self._detail == "usual"
+        interval_s = 0.0 if self._detail == "verbose" else _LINE_INTERVAL_S
+        shown_at = time.monotonic()
+        shown = 0
 
-        Call the yielded function with the number of finished units.
-        """
-        if self.console.is_terminal and self._detail == "usual":
-            name = TextColumn("{task.description:<24.24}")
-            columns = (name, BarColumn(_BAR_WIDTH), MofNCompleteColumn(), TimeRemainingColumn())
-            with RichProgress(*columns, console=self.console, transient=True) as live:
-                task = live.add_task(title, total=total)
-                yield lambda done: live.update(task, completed=done)
-        else:
-            self.console.print(f"{title}: {plural(total, 'unit')}", highlight=False)
-            yield self._lines(title, total)
+        with self.console.status("") if is_live else nullcontext() as live:
 
-    def _lines(self, title: str, total: int) -> Callable[[int], None]:
-        """Return a function that prints finished units, at most once a minute unless verbose."""
-        started = last = self._clock()
-        before = 0
+            def tick(*, now: bool = False) -> None:
+                nonlocal shown_at, shown
+                if not running.look(now=now):
+                    return
+                self.record("running", **running.describe())
+                if live is not None:
+                    live.update(running.text)
+                elif len(running.records) > shown and time.monotonic() - shown_at >= interval_s:
+                    shown_at = time.monotonic()
+                    shown = len(running.records)
+                    self.report(running.text)
 
-        def show(done: int) -> None:
-            nonlocal last, before
-            now = self._clock()
-            if self._detail == "verbose":
-                due = done > before
-            else:
-                due = now - last >= _SECONDS_PER_MINUTE and done < total
-            if due:
-                last = now
-                before = done
-                left = f", {time_left((total - done) * (now - started) / done)}" if done else ""
-                self.report(f"{title}: {done:,}/{total:,} units{left}")
-
-        return show
+            if live is None:
+                self.report(running.text)
+            yield tick
+            tick(now=True)
 
     def report(self, message: str) -> None:
         """Show a message during the run, in lines of at most 80 columns."""
@@ -119,27 +104,20 @@ class Progress:
 class RunningPass:
     """The units of a pass that run now, known from the records that they write."""
 
-    def __init__(
-        self,
-        stage: Stage[Any, Any],
-        work: str,
-        units: Iterable[str],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, stage: Stage[Any, Any], work: str, units: Iterable[str]) -> None:
         self.records: dict[str, UnitRecord | None] = {}
         """records by unit; None for one that cannot be read"""
         self._stage = stage
         self._work = work
         self._waiting = {UnitRecord.path(stage.folder, work, unit).name: unit for unit in units}
-        self._clock = clock
-        self._started = clock()
-        self._due = -math.inf
+        self._started = time.monotonic()
+        self._due = self._started
         self._counts: Counts = {}
         self._bytes = 0
 
     def look(self, *, now: bool = False) -> bool:
         """Read the records of finished units, once a second or `now`; return whether it did."""
-        if not now and self._clock() < self._due:
+        if not now and time.monotonic() < self._due:
             return False
         folder = self._stage.folder / RECORDS / self._work
         with suppress(FileNotFoundError):
@@ -149,14 +127,30 @@ class RunningPass:
                 if record is not None:
                     add_counts(self._counts, record.counts)
                     self._bytes += record.total_bytes
-        self._due = self._clock() + _INTERVAL_S
+        self._due = time.monotonic() + _INTERVAL_S
         return True
+
+    @property
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._started, 1e-9)
+
+    @property
+    def _seconds_left(self) -> float | None:
+        done = len(self.records)
+        return len(self._waiting) * self._seconds / done if done else None
+
+    @property
+    def text(self) -> str:
+        """Finished units, and the time left."""
+        part = "" if self._work == "main" else f" · {self._work}"
+        done = len(self.records)
+        left = "" if self._seconds_left is None else f", {time_left(self._seconds_left)}"
+        return f"{self._stage.name}{part}: {done:,}/{done + len(self._waiting):,} units{left}"
 
     def describe(self) -> dict[str, object]:
         """Return the fields of status.json: position, speed, share of what was dropped, end."""
-        done = len(self.records)
-        left = len(self._waiting)
-        seconds = max(self._clock() - self._started, 1e-9)
+        seconds = self._seconds
+        left = self._seconds_left
         row = StageRow.of(self._counts, self._stage.equations, "", "")
         dropped: Counter[str] = Counter()
         for unit, reasons in row.dropped:
@@ -165,12 +159,12 @@ class RunningPass:
         return {
             "stage": self._stage.name,
             "pass": self._work,
-            "units_done": done,
-            "units_left": left,
+            "units_done": len(self.records),
+            "units_left": len(self._waiting),
             "read_per_second": {f"{unit}s": count / seconds for unit, count in totals.items()},
             "written_bytes_per_second": self._bytes / seconds,
             "dropped_shares": {f"{unit}s": dropped[unit] / totals[unit] for unit in totals},
-            "estimated_end": time.time() + left * seconds / done if done else None,
+            "estimated_end": None if left is None else time.time() + left,
         }
 
 

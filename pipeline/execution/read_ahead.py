@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from clozeline.errors import plural
 from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Counts, Output
@@ -52,6 +53,7 @@ class ReadStage(Stage[None, ReadCounts]):
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
+        self.plan = Plan((), shards=0, inputs=())
         self.tasks = [task for entry in recipe.input for task in entry.read_tasks()]
 
     def passes(self) -> Sequence[Pass[ReadCounts]]:

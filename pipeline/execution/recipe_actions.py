@@ -11,7 +11,7 @@ from clozeline.errors import ClozelineError
 from clozeline.native.library import missing_note
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, print_table
-from clozeline.pipeline.execution.report import earlier_report, write_run_report
+from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import (
     plan_table,
     preview_stages,
@@ -26,11 +26,10 @@ from clozeline.terminal import Terminal, size_text
 
 
 def run_stages(
-    recipe: Recipe, only: str | None, detail: Detail, *, verify: bool, force: str | None
+    recipe: Recipe, last: str | None, detail: Detail, *, verify: bool, force: str | None
 ) -> int:
-    """Check the recipe, run its stages or one of them, print the table and write the report."""
+    """Check the recipe, run its stages up to the last one, print the table and write the report."""
     check_recipe(recipe)
-    earlier_report(recipe.output_folder / "report.json")  # raises if a newer version wrote it
     summaries: list[StageSummary] = []
     reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
     if detail != "quiet" and (note := missing_note()):
@@ -38,28 +37,21 @@ def run_stages(
 
     try:
         with stopping_at_signals():
-            run_recipe(
-                recipe,
-                only,
-                Progress(detail),
-                summaries,
-                verify=verify,
-                force=force,
-            )
+            run_recipe(recipe, last, Progress(detail), summaries, verify=verify, force=force)
     finally:
         if summaries and detail != "quiet":
             with reports("the table"):
                 print_table(summaries)
 
     with reports("report.html"):
-        path = write_run_report(recipe, stages_of(recipe, only))
+        path = write_run_report(recipe, stages_of(recipe, last))
         if detail != "quiet":
             show_line(wrap_log(f"report: {path}"))
 
     return 0
 
 
-def show_plan(recipe: Recipe, only: str | None, *, verify: bool, force: str | None) -> int:
+def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | None) -> int:
     """Show the units that a run would keep and make, without writing anything."""
     check_recipe(recipe)
     plan = load_plan(recipe, verify=verify)
@@ -71,10 +63,9 @@ def show_plan(recipe: Recipe, only: str | None, *, verify: bool, force: str | No
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         show_line(f"files that are skipped by their names: {skipped}")
 
-    names = stages_of(recipe, only)
+    names = stages_of(recipe, last)
     previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)
-    shown = [each for each in previews if only in (None, each.stage)]
-    Terminal().print(plan_table(recipe, plan, shown), width=LOG_COLUMNS)
+    Terminal().print(plan_table(recipe, plan, previews), width=LOG_COLUMNS)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Run a recipe, or one stage of it.
+"""Run a recipe, or its stages up to one.
 
 Examples: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`.
 """
@@ -66,14 +66,14 @@ class PipelineOptions(DetailOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a recipe, or the stage that the first argument names, and return the exit code."""
+    """Run a recipe, up to the stage that the first argument names; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     stage = words.pop(0) if words and words[0] in all_stages() else None
     return run_stage(stage, words)
 
 
 def run_stage(stage: str | None, arguments: Sequence[str]) -> int:
-    """Run a recipe, or one stage whose earlier stages must be complete; return the exit code."""
+    """Run a recipe, up to one stage if it is given; return the exit code."""
     return run_command(lambda: _parse_and_run(stage, arguments))
 
 

@@ -1,4 +1,4 @@
-"""Write and read the reports of a run: `report.json` per stage and per run, and `report.html`."""
+"""Write and read the reports of a run: `report.json` of each stage, and `report.html`."""
 
 import platform
 import re
@@ -9,25 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
-from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json, publish_json, publish_text, read_json
-from clozeline.pipeline.execution.arguments import OPTIONS
+from clozeline.files import publish_json, publish_text, read_json
 from clozeline.pipeline.execution.report_page import run_page
 from clozeline.pipeline.execution.stages import StageSummary, stage_of
-from clozeline.pipeline.execution.unit_record import UnitRecord, options_path
+from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import Recipe
 
 REPORT_FORMAT: Final = 1
 """Format number of every `report.json`; raised when a key changes its meaning."""
-# Most different options of the units of a pass that a report lists.
-_MOST_OPTIONS: Final = 16
+_NAME: Final = "report.json"
 
 
 def write_stage_report(folder: Path, summary: StageSummary, records: Sequence[UnitRecord]) -> None:
-    """Write `report.json` of a stage, with the versions and options that decided its output."""
-    passes: dict[str, list[UnitRecord]] = {}
-    for record in records:
-        passes.setdefault(record.pass_name, []).append(record)
+    """Write `report.json` of a stage, with the versions of packages."""
     content = {
         "format": REPORT_FORMAT,
         "stage": summary.name,
@@ -36,12 +30,9 @@ def write_stage_report(folder: Path, summary: StageSummary, records: Sequence[Un
         "units": summary.units,
         "bytes": summary.bytes,
         "seconds": round(summary.seconds, 3),
-        "deciders": {
-            "passes": {name: _describe_pass(folder, each) for name, each in passes.items()},
-            "packages": _package_versions(),
-        },
+        "packages": _package_versions(),
     }
-    publish_json(folder / "report.json", add_checksum(content))
+    publish_json(folder / _NAME, add_checksum(content))
 
 
 def time_made(records: Iterable[UnitRecord]) -> str:
@@ -49,40 +40,18 @@ def time_made(records: Iterable[UnitRecord]) -> str:
     return str(sum(record.made for record in records))
 
 
-def _describe_pass(folder: Path, records: Sequence[UnitRecord]) -> dict[str, Any]:
-    """Return the arguments that all units of a pass share, and their different options."""
-    first = records[0].arguments
-    shared = {
-        name: value
-        for name, value in first.items()
-        if all(record.arguments.get(name) == value for record in records)
-    }
-    digests = sorted({record.arguments.get(OPTIONS, "") for record in records} - {""})
-    options = [read_json(options_path(folder, digest)) for digest in digests[:_MOST_OPTIONS]]
-    return {**shared, OPTIONS: options}
-
-
-def read_report(path: Path, remedy: str) -> dict[str, Any]:
-    """Return the content of a `report.json`; messages end with `remedy`, which writes it again."""
-    try:
-        data = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
-    except (ValueError, AttributeError) as error:
-        raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
-    return data
-
-
-def earlier_report(path: Path) -> dict[str, Any]:
-    """Return the content of a `report.json`, empty if it is missing or damaged.
+def read_report(folder: Path) -> dict[str, Any]:
+    """Return the content of a stage's `report.json`, empty if it is missing or damaged.
 
     Raises:
         NewerFormatError: a newer version wrote it.
     """
+    path = folder / _NAME
     try:
-        return read_report(path, "")
-    except (IntegrityError, StorageError):
+        content: dict[str, Any] = verify_checksum(read_json(path) or {}, path, REPORT_FORMAT)
+    except ValueError:
         return {}
+    return content
 
 
 @cache
@@ -99,26 +68,15 @@ def _package_versions() -> dict[str, str]:
 
 
 def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
-    """Write `report.html` and `report.json` of a run if they changed; return the page.
+    """Write `report.html` of a run if a stage wrote its report later; return the page.
 
-    `names` are its complete stages, in order. A stage that was killed before it wrote its report is
-    omitted.
+    `names` are its complete stages, in order.
     """
     path = recipe.output_folder / "report.html"
-    summary = recipe.output_folder / "report.json"
-    stages = [
-        stage_of(recipe, name) for name in names if (recipe.folder(name) / "report.json").is_file()
-    ]
-    reports = {
-        stage.name: read_report(
-            stage.folder / "report.json", f"run `clozeline {stage.name}` again, which writes it"
+    stages = [stage_of(recipe, name) for name in names]
+    newest = max((each.folder / _NAME).stat().st_mtime_ns for each in stages)
+    if not path.exists() or path.stat().st_mtime_ns <= newest:
+        publish_text(
+            path, run_page(stages, {each.name: read_report(each.folder) for each in stages})
         )
-        for stage in stages
-    }
-
-    known = earlier_report(summary).get("stages", {})
-    if not path.exists() or any(known.get(name) != report for name, report in reports.items()):
-        publish_text(path, run_page(stages, reports))
-        publish_json(summary, add_checksum({"format": REPORT_FORMAT, "stages": reports}))
-
     return path

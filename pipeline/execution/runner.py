@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any, Final
@@ -11,15 +10,10 @@ from rich.console import Group
 from rich.text import Text
 
 from clozeline.command import LOG_COLUMNS
-from clozeline.errors import (
-    ClozelineError,
-    ConfigurationError,
-    PartialFailureError,
-    plural,
-)
+from clozeline.errors import ClozelineError, ConfigurationError, plural
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
-from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, load_plan, store_plan
+from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, table
 from clozeline.pipeline.execution.read_ahead import ReadStage
 from clozeline.pipeline.execution.stage_run import NEW, StageRun, explain_rerun
@@ -47,28 +41,23 @@ _MOST_REASONS: Final = 3
 
 def run_recipe(
     recipe: Recipe,
-    only: str | None,
+    last: str | None,
     progress: Progress,
     summaries: list[StageSummary],
     *,
     verify: bool = False,
     force: str | None = None,
 ) -> None:
-    """Run all stages of a recipe, or the stage `only`, whose earlier stages must be complete.
+    """Run the stages of a recipe, up to the stage `last` if it is given.
 
     Each finished stage adds a summary to `summaries`, even if units of a later stage fail. With
     `verify`, inputs and finished files are hashed before units are kept. No unit of the stage
     `force` is kept.
     """
     reading = ReadStage(recipe)
-    known_names = [*stages_of(recipe), *([reading.name] if reading.tasks else [])]
-    for name in filter(None, (only, force)):
-        if name not in known_names:
-            raise ConfigurationError(
-                f"the recipe has no '{name}' key; its stages are: {', '.join(known_names)}"
-            )
-
-    names = stages_of(recipe, only)
+    names = stages_of(recipe, last)
+    if force != reading.name:
+        stages_of(recipe, force)
 
     def wait() -> None:
         progress.report("another run is writing this output: waiting for it")
@@ -76,21 +65,19 @@ def run_recipe(
     output = recipe.output_folder
     with hold_output(output, wait), progress.recorded(output):
         known = KnownRecords()
-        if reading.tasks and only in (None, PLAN_STAGE):
+        if reading.tasks:
             first = StageRun(reading, known, verify=verify, force=force == reading.name)
             summaries.append(first.execute(progress))
-        last: StageRun[Any] | None = None  # the stage before, which gives documents
-        losses = list[str]()
         with without_collections():
-            if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
-                plan = store_plan(recipe, verify=verify)
-            else:
-                plan = load_plan(recipe, verify=verify)
-            previews = list(preview_stages(recipe, names, plan, known.fork(), verify, force))
-        shown = [each for each in previews if only in (None, each.stage)]
-        if any(each.changed for each in shown):
-            progress.console.print(plan_table(recipe, plan, shown), width=LOG_COLUMNS)
+            plan = load_plan(recipe, verify=verify, store=PLAN_STAGE in names)
+            previews = preview_stages(recipe, names, plan, known.fork(), verify, force)
+        changed = [each.stage for each in previews if each.changed]
+        if not recipe.input and PLAN_STAGE in changed:
+            raise ConfigurationError(NO_INPUT)
+        if changed:
+            progress.console.print(plan_table(recipe, plan, previews), width=LOG_COLUMNS)
 
+        giver: StageRun[Any] | None = None  # the stage before, which gives documents
         is_kept = True
         for name, preview in zip(names, previews, strict=True):
             run = preview.run
@@ -99,26 +86,14 @@ def run_recipe(
                 run = StageRun(
                     stage_of(recipe, name, plan), known, verify=verify, force=name == force
                 )
-            stage = run.stage
-            missing = "" if only in (None, name) else preview.find_missing()
-            if only in (None, name) or (missing and stage.build_on_demand):
-                input_bytes = plan.bytes if last is None or is_kept else last.bytes()
-                with _explain_losses(losses):
-                    summaries.append(run.execute(progress, input_bytes))
-                if last is not None:
-                    check_handover(last, stage, summaries[-1].counts)
-                if summaries[-1].counts.get("documents_out") == 0:
-                    raise stage.empty_output_error(summaries[-1].counts)
-                if loss := stage.explain_loss(summaries[-1].row):
-                    losses.append(f"{name}: {loss}")
-            elif missing:
-                raise ConfigurationError(
-                    f"'{only}' needs '{name}', which is not complete ({missing}): run `clozeline "
-                    f"{name}` with the same configuration first"
-                )
-
-            if "documents_out" in run.counts:
-                last = run
+            summaries.append(run.execute(progress))
+            counts = summaries[-1].counts
+            if giver is not None:
+                check_handover(giver, run.stage, counts)
+            if counts.get("documents_out") == 0:
+                raise run.stage.empty_output_error(counts)
+            if "documents_out" in counts:
+                giver = run
 
 
 @dataclass(frozen=True)
@@ -161,14 +136,6 @@ class StagePreview:
             return sum(measured)
         return self.first_seconds * self.most_units / units
 
-    def find_missing(self) -> str:
-        """Return why the first incomplete unit must run; "" if the stage is complete."""
-        for state in self.run.states:
-            for unit in (*state.changed, *state.reused):
-                why = state.reasons.get(unit) or state.waiting.get(unit, NEW)
-                return f"{state.work.name}/{unit}: {why}"
-        return "" if self.is_whole else "its units are not known yet"
-
     def cells(self) -> tuple[str, ...]:
         """Return stage, units, kept units, units to make and CPU time."""
         units = sum(len(state.work.units) for state in self.run.states)
@@ -202,8 +169,9 @@ def preview_stages(
     known: KnownRecords,
     verify: bool,
     force: str | None,
-) -> Iterator[StagePreview]:
-    """Yield what a run would do in each of the named stages, without running a unit."""
+) -> list[StagePreview]:
+    """Return what a run would do in each of the named stages, without running a unit."""
+    previews = list[StagePreview]()
     parts = [f"{count:,} {kind}" for kind, count in plan.changes.items() if count]
     noun = "input" if sum(plan.changes.values()) == 1 else "inputs"
     changes = f"{', '.join(parts)} {noun}" if parts else ""
@@ -218,7 +186,8 @@ def preview_stages(
             is_whole = False
             known.unknown.add(stage.folder)
         seconds = stage.cpu_seconds_per_mb * plan.bytes / 1e6
-        yield StagePreview(run, seconds, changes * (name == PLAN_STAGE), is_whole)
+        previews.append(StagePreview(run, seconds, changes * (name == PLAN_STAGE), is_whole))
+    return previews
 
 
 def plan_table(recipe: Recipe, plan: Plan, previews: Sequence[StagePreview]) -> Group:
@@ -263,16 +232,3 @@ def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) 
                 f"documents into {stage.name}",
                 read,
             )
-
-
-@contextmanager
-def _explain_losses(losses: Sequence[str]) -> Iterator[None]:
-    """Add to the error of a stage with too little input which reason dropped much of it."""
-    try:
-        yield
-    except (ConfigurationError, PartialFailureError) as error:
-        if not losses or error.exit_code != ConfigurationError.exit_code:
-            raise
-        explained = type(error)("; ".join([*losses, str(error)]))
-        explained.exit_code = error.exit_code
-        raise explained from error

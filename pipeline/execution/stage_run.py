@@ -1,10 +1,11 @@
 """Run one stage: keep the units for which nothing changed, run the others, write the report."""
 
+import math
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.executors import Assignment, Executor
 from clozeline.pipeline.execution.progress import Progress, RunningPass
-from clozeline.pipeline.execution.report import earlier_report, time_made, write_stage_report
+from clozeline.pipeline.execution.report import read_report, time_made, write_stage_report
 from clozeline.pipeline.execution.stages import (
     Pass,
     Stage,
@@ -46,7 +47,6 @@ from clozeline.pipeline.execution.unit_record import (
     add_counts,
     options_path,
 )
-from clozeline.pipeline.ingest.documents.files import DOCUMENTS_FOLDER
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
 from clozeline.reporting import Reporting
 
@@ -221,16 +221,10 @@ class StageRun(Generic[StageCounts]):
         )
         return list(filter(None, found))
 
-    def bytes(self) -> int:
-        """Return the bytes that later stages read: the documents, or else all outputs."""
-        return sum(
-            record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents) for record in self.finished
-        )
-
     @cached_property
     def counts(self) -> StageCounts:
         """The sums over all records, once all passes are complete."""
-        report = earlier_report(self.stage.folder / "report.json")
+        report = read_report(self.stage.folder)
         if report.get("made") == time_made(self.finished):
             return cast(StageCounts, report["counts"])
         counts: Counts = {}
@@ -238,15 +232,12 @@ class StageRun(Generic[StageCounts]):
             add_counts(counts, record.counts)
         return cast(StageCounts, counts)
 
-    def execute(self, progress: Progress, input_bytes: int = 0) -> StageSummary:
-        """Run the units that must run, then sum counts and write the report.
-
-        `input_bytes` is the size of what the stage reads: outputs of the previous stage, or inputs.
-        """
+    def execute(self, progress: Progress) -> StageSummary:
+        """Run the units that must run, then sum counts and write the report."""
         start = time.monotonic()
         stage = self.stage
         folder = self.stage.folder
-        previous = earlier_report(folder / "report.json")
+        previous = read_report(folder)
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
         skipped = True
 
@@ -261,17 +252,17 @@ class StageRun(Generic[StageCounts]):
             if state.reasons:
                 if skipped and (warning := stage.warning()):
                     progress.report(warning)
-                self._restore_intermediates(progress, input_bytes)
-                self._run_changed(state, progress, input_bytes)
+                self._restore_intermediates(progress)
+                self._run_changed(state, progress)
             skipped = skipped and state.is_kept
             self.states.append(state)
 
         if not (skipped := skipped and not self._has_other_passes()):
-            self._check_user_files()
+            self._require_unchanged(self.finished)
             self._remove_stale_files()
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
 
-    def _restore_intermediates(self, progress: Progress, input_bytes: int) -> None:
+    def _restore_intermediates(self, progress: Progress) -> None:
         """Run the units of earlier passes again whose files between passes were removed."""
         for state in self.states:
             records = self._records(state.work).items()
@@ -280,9 +271,9 @@ class StageRun(Generic[StageCounts]):
                 for name, record in records
                 if record and record.lacks_intermediates(self.stage.folder)
             ]
-            self._run_pass(state, lacking, progress, input_bytes)
+            self._run_pass(state, lacking, progress)
 
-    def _run_changed(self, state: PassState, progress: Progress, input_bytes: int) -> None:
+    def _run_changed(self, state: PassState, progress: Progress) -> None:
         """Run the units of a pass that must run, after removing what they and manifests hold."""
         # the records are read before they are marked
         found = self._records(state.work)
@@ -297,7 +288,7 @@ class StageRun(Generic[StageCounts]):
 
         for record in filter(None, before):
             record.remove(self.stage.folder)
-        self._run_pass(state, list(state.reasons), progress, input_bytes)
+        self._run_pass(state, list(state.reasons), progress)
 
     def _publish_options(self) -> None:
         """Write the options that the records of the units name."""
@@ -313,18 +304,18 @@ class StageRun(Generic[StageCounts]):
                 _link_or_copy(other / name, folder / name)
             record.save(folder)
 
-    def _check_user_files(self) -> None:
-        """Raise StorageError if two units have read different contents of a file of the user."""
-        contents: dict[str, str] = {}
-        for record in self.finished:
-            for address, digest in record.reads.items():
-                kind, _, path = address.partition(SEPARATOR)
-                content = digest.rpartition(" ")[2]
-                if kind == "file" and contents.setdefault(path, content) != content:
-                    raise StorageError(
-                        f"{path}: it changed while {self.stage.name} read it: run the same command "
-                        "again"
-                    )
+    def _require_unchanged(self, records: Iterable[UnitRecord]) -> None:
+        """Raise StorageError if a file of the user has changed since a unit read it."""
+        for record in records:
+            files = {
+                address: digest
+                for address, digest in record.reads.items()
+                if address.startswith(f"file{SEPARATOR}")
+            }
+            if change := self._contents.find_change(files):
+                raise StorageError(
+                    f"{change} while {self.stage.name} read it: run the same command again"
+                )
 
     def _has_other_passes(self) -> bool:
         """Return whether there are records of passes that the stage no longer has."""
@@ -345,9 +336,7 @@ class StageRun(Generic[StageCounts]):
             if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():
                 path.unlink()
 
-    def _run_pass(
-        self, state: PassState, units: Sequence[str], progress: Progress, input_bytes: int
-    ) -> None:
+    def _run_pass(self, state: PassState, units: Sequence[str], progress: Progress) -> None:
         """Run units of a pass and read their records; PartialFailureError if some failed."""
         if not units:
             return
@@ -358,24 +347,16 @@ class StageRun(Generic[StageCounts]):
             found.pop(unit, None)
             runner.path(unit).unlink(missing_ok=True)
 
-        title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         running = RunningPass(self.stage, work.name, units)
-        with progress.bar(title, len(units)) as bar:
-
-            def tick(*, now: bool = False) -> None:
-                if running.look(now=now):
-                    bar(len(running.records))
-                    progress.record("running", **running.describe())
-
+        with progress.follow(running) as tick:
             run_units(
                 runner,
                 units,
                 self.stage.recipe.executor,
                 tick,
                 progress.report,
-                input_bytes * len(units) // max(1, len(work.units)),
+                self.stage.plan.bytes * len(units) // len(work.units),
             )
-            tick(now=True)
 
         failed = list[UnitRecord]()
         for unit in units:
@@ -394,6 +375,7 @@ class StageRun(Generic[StageCounts]):
         self.known.forget_values()
         if failed:
             raise self._failure_of(failed)
+        self._require_unchanged(filter(None, running.records.values()))
 
     def _failure_of(self, failed: Sequence[UnitRecord]) -> PartialFailureError:
         name = self.stage.name
@@ -460,12 +442,12 @@ def run_units(
     config: ExecutorConfig,
     tick: Callable[[], None],
     report: Callable[[str], None] = print,
-    input_bytes: int | None = None,
+    input_bytes: float = math.inf,
 ) -> None:
     """Run every unit that is not done; tasks get the units in the given order.
 
     `tick` is called repeatedly in this process, `report` shows a line to the user, and
-    `input_bytes` is the approximate size of the input.
+    `input_bytes` is the approximate size of the inputs.
     """
     if not units:
         return

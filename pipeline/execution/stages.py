@@ -123,10 +123,10 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """true if later stages read documents from its folder"""
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
+    imports_tokenizer: ClassVar[bool] = False
+    """true if that is a published one, which depends on no other stage"""
     parent_files: ClassVar[Mapping[str, ParentFile]] = {}
     """files of its folder that are parents of the sets of later stages, by the later stage"""
-    build_on_demand: ClassVar[bool] = False
-    """true if this stage depends on no other: running a later stage alone then runs it, too"""
     cpu_seconds_per_mb: ClassVar[float] = 0.0
     """CPU seconds per MB of text that `--plan` expects before the stage has run, measured with one
     set on one core (docs/clusters.md)"""
@@ -248,7 +248,13 @@ def _stage_class(name: str) -> type[Stage[Any, Any]]:
 def stages_of(recipe: Recipe, last: str | None = None) -> list[str]:
     """Return the names of the stages of a recipe in running order, up to the `last` one."""
     names = [name for name in all_stages() if recipe.has(name)]
-    return names if last is None else names[: names.index(last) + 1]
+    if last is None:
+        return names
+    if last not in names:
+        raise ConfigurationError(
+            f"the recipe has no '{last}' key; its stages are: {', '.join(names)}"
+        )
+    return names[: names.index(last) + 1]
 
 
 def parents_of(recipe: Recipe, stage: str) -> tuple[ParentFile, ...]:
@@ -322,7 +328,7 @@ def last_documents(output: Path) -> Path:
 
 def writes_tokenizer(name: str) -> bool:
     """Return whether a stage writes a tokenizer by training one."""
-    return _stage_class(name).writes_tokenizer and not _stage_class(name).build_on_demand
+    return _stage_class(name).writes_tokenizer and not _stage_class(name).imports_tokenizer
 
 
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
@@ -383,7 +389,6 @@ class UnitRunner:
 
         try:
             counts = self.work.units[unit].run(inputs, output)
-            inputs.check_unchanged()
             self.stage.check(counts)
         except Exception as error:
             code, message = explain(error)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import config_digest
-from clozeline.errors import StorageError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import observe_file
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
@@ -45,7 +44,6 @@ class UnitInputs:
         self.reads: dict[str, str] = {}
         self.hashes: dict[str, str] = {}
         """hashes (hex) of the ranges of the run's inputs that the unit read, by name"""
-        self._states: dict[Path, ObjectProperties] = {}
 
     def note(self, digest: str, *parts: str) -> None:
         """Note the digest of something that the unit has read."""
@@ -113,20 +111,10 @@ class UnitInputs:
             for file in list_files(path):
                 self.user_file(file)
         elif path.is_file():
-            state = observe_file(path)
-            self._states[path] = state
-            self.note(describe_file(path, state), "file", str(path))
+            self.note(describe_file(path, observe_file(path)), "file", str(path))
         else:  # the reader says what is wrong with it
             self.note("", "file", str(path))
         return path
-
-    def check_unchanged(self) -> None:
-        """Raise StorageError if a file of the user has changed since it was noted."""
-        for path, state in self._states.items():
-            if not path.is_file() or observe_file(path) != state:
-                raise StorageError(
-                    f"{path}: it changed while it was read: run the same command again"
-                )
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -187,17 +187,6 @@ class UnitRecord:
         )
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
-    def bytes(self, prefix: str = "") -> int:
-        """Return the total bytes of the outputs whose names begin with `prefix`.
-
-        Intermediate files do not count.
-        """
-        return sum(
-            output["bytes"]
-            for name, output in self.outputs.items()
-            if name.startswith(prefix) and not is_intermediate(name)
-        )
-
     @property
     def total_bytes(self) -> int:
         """Bytes of all outputs."""

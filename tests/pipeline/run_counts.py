@@ -21,13 +21,8 @@ from clozeline.tools.shards.validation.shard_set import check_shard_set
 
 def check_run(output):
     """Compare all counts of a run's stages; return the number of comparisons per stage."""
-    run = read_report(output / "report.json", "")["stages"]
-    stages = {
-        name: read_report(output / name / "report.json", "") for name in all_stages() if name in run
-    }
-
-    assert run == stages
-
+    found = {name: read_report(output / name) for name in all_stages()}
+    stages = {name: report for name, report in found.items() if report}
     compared = dict.fromkeys(stages, 0)
     before = {}
 

@@ -61,10 +61,7 @@ def numbers(counts, *above):
 @pytest.fixture(scope="module")
 def counted(complete):
     stages = [kind(load_recipe(complete[1] / kind.name / "config.yaml")) for kind in STAGES]
-    return [
-        (stage, read_report(complete[1] / stage.name / "report.json", "")["counts"])
-        for stage in stages
-    ]
+    return [(stage, read_report(complete[1] / stage.name)["counts"]) for stage in stages]
 
 
 def is_noticed(counted):

@@ -5,6 +5,7 @@ Work for processes elsewhere is a file, which only the user who wrote it can rea
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import stat
@@ -35,8 +36,8 @@ class Assignment:
     step: UnitRunner
     units: Sequence[str]
     tasks: int
-    input_bytes: int | None = None
-    """approximate bytes that the pass reads; None: not known"""
+    input_bytes: float = math.inf
+    """approximate bytes of the inputs of the units"""
 
     def run(self, ranks: Iterable[int], tick: Callable[[], object] = int) -> None:
         """Run some tasks in this process; `tick` is called after each unit."""

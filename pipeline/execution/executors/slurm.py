@@ -86,7 +86,7 @@ class Slurm(Executor):
         sbatch_args: dict[str, str | int] = field(default_factory=dict)
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
-        """a pass that reads fewer bytes runs in the driver's process; 0: submit every pass"""
+        """a pass over fewer bytes of inputs runs in the driver's process; 0: submit every pass"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
         """seconds between two queries of the queue"""
 
@@ -96,8 +96,7 @@ class Slurm(Executor):
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Submit the tasks, wait for the jobs, and return how tasks ended."""
-        small = self._options.driver_bytes
-        if assignment.input_bytes is not None and assignment.input_bytes < small:
+        if assignment.input_bytes < self._options.driver_bytes:
             assignment.run(range(assignment.tasks), tick)
             return {}
 

@@ -53,7 +53,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     name = "tokenizer"
     after = ("train_tokenizer",)
     writes_tokenizer = True
-    build_on_demand = True
+    imports_tokenizer = True
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""

@@ -6,9 +6,9 @@ from itertools import chain, pairwise
 import pytest
 
 from clozeline.checksummed_json import add_checksum
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution import plan as plans
-from clozeline.pipeline.execution.plan import load_plan, store_plan
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
 
@@ -96,7 +96,7 @@ def test_the_plan_follows_inputs_and_options_and_not_places(tmp_path):
     ("source", "plan", "error", "said"),
     [
         (["in", "in/a.jsonl"], None, ConfigurationError, "is listed twice"),
-        ([], None, StorageError, "run `clozeline clean` first"),
+        ([], None, ConfigurationError, "no input: add input=FILE"),
         ([], add_checksum({"format": 0}), IntegrityError, "the plan is damaged"),
         ([], {}, IntegrityError, "the plan is damaged"),
     ],
@@ -114,13 +114,13 @@ def test_mistakes_are_named(tmp_path, monkeypatch, source, plan, error, said):
 def test_changes_since_the_last_start_are_counted(tmp_path):
     recipe = recipe_for(write(tmp_path / "in", 10, "a.jsonl", "c.jsonl"), tmp_path / "out")
 
-    assert store_plan(recipe).changes == {}
+    assert load_plan(recipe, store=True).changes == {}
 
     write(tmp_path / "in", 11, "b.jsonl", "c.jsonl")
     (tmp_path / "in/a.jsonl").unlink()
     for count in (1, 0):
         assert load_plan(recipe).changes == dict.fromkeys(("new", "changed", "removed"), count)
-        store_plan(recipe)
+        load_plan(recipe, store=True)
 
 
 def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):

@@ -4,19 +4,14 @@ Then the table of what each stage did.
 """
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from clozeline.pipeline.execution import progress
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.progress import Progress
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
+from clozeline.pipeline.execution.progress import Progress, RunningPass
 
 
 @pytest.mark.parametrize(
@@ -25,25 +20,34 @@ class Clock:
         (
             "usual",
             [
-                "clean: 1,000 units",
-                "clean: 20/1,000 units, 0:49:00 left",
-                "clean: 40/1,000 units, 0:48:00 left",
+                "clean: 0/1,000 units",
+                "clean: 200/1,000 units, 0:04:00 left",
+                "clean: 400/1,000 units, 0:03:00 left",
             ],
         ),
-        ("verbose", 15),
+        ("verbose", 14),
         ("quiet", 0),
     ],
 )
-def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left(detail, expected):
-    """10 units in 30 seconds: 20 a minute of 1,000, so that after a minute 49 are left."""
-    shown = Progress(detail, clock := Clock())
+def test_without_a_terminal_a_minute_has_at_most_one_line_with_the_time_left(
+    tmp_path, monkeypatch, detail, expected
+):
+    """33 units in 10 seconds, 200 a minute, so that after a minute 4 are left."""
+    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: 0.0, now=100.0)
+    monkeypatch.setattr(progress, "time", clock)
+    folder = tmp_path / "records" / "main"
+    folder.mkdir(parents=True)
+    units = [f"{unit:06d}" for unit in range(1000)]
+    shown = Progress(detail)
     shown.console = Console(file=io.StringIO(), width=80, quiet=detail == "quiet")
-    with shown.bar("clean", 1000) as done:
-        for units in range(1, 14):
-            clock.now = 100.0 + 10 * units
-            done(units * 10 // 3)
-        clock.now = 900.0
-        done(1000)
+    stage = SimpleNamespace(name="clean", folder=tmp_path, equations=())
+    with shown.follow(RunningPass(stage, "main", units)) as tick:
+        for step in range(1, 14):
+            clock.now = 100.0 + 10 * step
+            for unit in units[(step - 1) * 100 // 3 : step * 100 // 3]:
+                (folder / f"{unit}.json").touch()
+                (folder / f"score-{unit}.json").touch()  # of another pass
+            tick()
     lines = shown.console.file.getvalue().splitlines()
 
     assert expected in (lines, len(lines))

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
 from clozeline.pipeline.execution import remote_file
 from clozeline.pipeline.execution.inputs import source_files
-from clozeline.pipeline.execution.plan import load_plan, store_plan
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.recipe import InputEntry
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 from tests.range_site import RangeSite
@@ -102,7 +102,7 @@ def site():
 def test_units_are_asked_for_once(site, tmp_path):
     site.files["a.jsonl"] = lines(3000)
     url = f"{site.site.url}a.jsonl"
-    units = len(store_plan(recipe_for(url, tmp_path / "out", plan=LARGE)).units)
+    units = len(load_plan(recipe_for(url, tmp_path / "out", plan=LARGE), store=True).units)
     del site.served[:]
     run_clean(url, tmp_path / "out", plan=LARGE)
 

@@ -9,8 +9,6 @@ from importlib.metadata import version
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.clean.extractors.resiliparse import ResiliparseExtractor
-from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
@@ -113,8 +111,8 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
 
     def draw(*words):
         assert run_stage(*words) == 0
-        stages = json.loads((tmp_path / "report.json").read_text())["stages"]
-        return {*stages}, (tmp_path / "report.html").read_text()
+        page = (tmp_path / "report.html").read_text()
+        return {stage for stage in STAGES if f"<td>{stage}</td>" in page}, page
 
     drawn = [draw(stage, arguments) for stage in STAGES]
 
@@ -129,43 +127,21 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])
-@pytest.mark.parametrize("name", ["clean", ""])
-def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name, damage):
-    """A later stage names that of an earlier one.
-
-    The stage itself, and the run, write theirs again.
-    """
+def test_a_damaged_report_is_written_again(run, tmp_path, capsys, damage):
     arguments = [*run[1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
-    path = tmp_path / "out" / name / "report.json"
+    path = tmp_path / "out" / "clean" / "report.json"
     whole = path.read_text()
     path.unlink()
     edits = {"cut": (whole[-9:], ""), "flip": ("7", "8"), "newer": ('"format": 1', '"format": 2')}
     if damage in edits:
         path.write_text(whole.replace(*edits[damage], 1))
-    code = run_stage("dedup", arguments)
 
-    if name and damage != "gone":
-        assert code == 65
-        said = capsys.readouterr().err
-        assert f"{path}: " in said
-        assert "run `clozeline clean` again" in said
-
-    assert main(arguments) == 0
-
-    part = "counts" if name else "stages"
-
-    assert json.loads(path.read_text())[part] == json.loads(whole)[part]
+    assert run_stage("dedup", arguments) == 0
+    assert json.loads(path.read_text())["counts"] == json.loads(whole)["counts"]
 
 
-def test_a_report_names_what_decided_its_output(run):
-    report = read_report(run[0] / "clean/report.json", "")
-    decided = report["deciders"]
-    (options,) = decided["passes"]["main"]["options"]
+def test_a_report_names_the_packages(run):
+    packages = read_report(run[0] / "clean")["packages"]
 
-    assert options["versions"] == {
-        "resiliparse": ResiliparseExtractor.VERSION,
-        "gopher_quality": GopherQuality.VERSION,
-    }
-    assert decided["passes"]["main"]["corpus"] == "report"
-    assert decided["packages"]["python"] == platform.python_version()
-    assert decided["packages"]["numpy"] == version("numpy")
+    assert packages["python"] == platform.python_version()
+    assert packages["numpy"] == version("numpy")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.output_lock import hold_output
+from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.stage_run import StageRun
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
@@ -91,12 +92,14 @@ def run_toy(
     before=0,
     **options,
 ):
-    """Run the toy stage as a driver does, behind a stage of `before` bytes; return its summary."""
+    """Run the toy stage as a driver does, over `before` bytes of inputs; return its summary."""
     executor = ExecutorConfig(name=name, tasks=tasks, workers=workers, options=options)
     recipe = Recipe(corpus="toy", output=output, executor=executor, keep_intermediates=keep)
-    run = StageRun(ToyStage(recipe, fault, version), KnownRecords(), verify=verify)
+    stage = ToyStage(recipe, fault, version)
+    stage.plan = Plan((), 1, ({"bytes": before},))
+    run = StageRun(stage, KnownRecords(), verify=verify)
     with hold_output(output, lambda: None):
-        return run.execute(Progress(), before)
+        return run.execute(Progress())
 
 
 def tree(folder):

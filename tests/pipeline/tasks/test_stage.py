@@ -110,7 +110,7 @@ def test_a_file_that_changes_while_it_is_read_fails_by_name(tmp_path, monkeypatc
     monkeypatch.setattr(TaskSet, "run", run_and_change)
 
     assert run_stage("tasks", words) == 74
-    assert f"{changed}: it changed while it was read" in capsys.readouterr().err
+    assert f"{changed} changed while tasks read it" in capsys.readouterr().err
     assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
 
 

@@ -21,7 +21,7 @@ def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
 
     assert not {f"http://x.example/{number}" for number in (4, 9, 23)} & set(urls)
 
-    counts = read_report(finished / "decontaminate" / "report.json", "")["counts"]
+    counts = read_report(finished / "decontaminate")["counts"]
 
     assert counts["rejected"]["contaminated"] == counts["suites"]["items"]["contaminated"] == 3
     assert counts["documents_in"] == len(urls) + 3
@@ -53,7 +53,7 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
 
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 0
 
-    counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
+    counts = read_report(tmp_path / "decontaminate")["counts"]
     (suite,) = counts["suites"].values()
 
     assert {name: suite[name] for name in ("items", "unreadable", "contaminated")} == {
