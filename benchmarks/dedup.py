@@ -27,7 +27,7 @@ from clozeline.native.library import numpy_only
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.exact import ExactHashes
 from clozeline.pipeline.dedup.near import NearSignatures, Sketch
-from clozeline.pipeline.dedup.parts import DedupCounts, Parts, no_pieces
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts
 from clozeline.pipeline.execution.stages import Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Output
@@ -83,7 +83,7 @@ def passes(source: Path) -> list[Callable[[str], None]]:
         run(ExactHashes(part, "text", parts.shuffle("exact-hashes")), folder)
 
     def near(folder: str) -> None:
-        drops = no_pieces("exact-drops")
+        drops = parts.pieces("exact-drops")
         run(NearSignatures(part, sketch, parts.shuffle("near-keys"), drops), folder)
 
     return [exact, near]

@@ -154,7 +154,7 @@ def main() -> int:
 
         nothing = run_pass(Pass("nothing", {}), folder, 1)
         start = monotonic()
-        for work in near_passes(parts, near, after_exact=False):
+        for work in near_passes(parts, near):
             figures = run_pass(work, folder, options.workers)
             rows.append({"pass": work.name, **vars(figures)})
             print(work.name, figures, f"{monotonic() - start:.0f} s", flush=True)

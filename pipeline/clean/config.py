@@ -1,6 +1,6 @@
 """Options of `clean`: extractor, language identifier and filters, also by source."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -72,3 +72,11 @@ class CleanConfig:
     """file with a uid, URL, host, `source` or input path per line, which the run skips"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""
+
+    def of_source(self, label: str) -> SourceConfig:
+        """Return the settings of a source: its own, and those above where it sets none."""
+        own = self.sources.get(label, SourceConfig())
+        unset = vars(SourceConfig()).items()
+        return replace(
+            own, **{key: getattr(self, key) for key, value in unset if getattr(own, key) == value}
+        )

@@ -142,16 +142,14 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     @cached_property
     def _source_steps(self) -> dict[str, SourceSteps]:
-        steps = {}
-        unset = vars(SourceConfig())
-        for label in sorted({planned.source_group for planned in self.plan.ranges}):
-            source = self.config.sources.get(label, SourceConfig())
-            chosen = {
-                key: getattr(self.config, key) if value == unset[key] else value
-                for key, value in vars(source).items()
-            }
-            steps[label] = SourceSteps(**chosen, pair_filters=source.filters or [])
-        return steps
+        config = self.config
+        return {
+            label: SourceSteps(
+                **vars(config.of_source(label)),
+                pair_filters=config.sources.get(label, SourceConfig()).filters or [],
+            )
+            for label in {planned.source_group for planned in self.plan.ranges}
+        }
 
     def row(self, counts: CleanCounts) -> StageRow:
         without = _prefix("without a record in", counts.get("without_records", {}))

@@ -35,7 +35,6 @@ from clozeline.pipeline.dedup.parts import (
     Schema,
     build_clusters,
     clusters_name,
-    no_pieces,
     pack_rows,
     read_numbered_rows,
     read_rows,
@@ -232,24 +231,21 @@ class NearClusters(Unit[DedupCounts]):
         return {}
 
 
-def near_passes(parts: Parts, config: NearConfig, after_exact: bool) -> Iterator[Pass[DedupCounts]]:
+def near_passes(parts: Parts, config: NearConfig) -> Iterator[Pass[DedupCounts]]:
     """Yield the passes that find clusters, once `near-signatures` is complete."""
-    sketch = Sketch(config.ngram, config.bands, config.rows)
     find = parts.shuffle
+    sketch = Sketch(config.ngram, config.bands, config.rows)
     keys = find("near-keys")
     pairs = find("near-pairs")
-    labels = find("near-labels")
-    members = find("near-members")
-    clusters = find("near-clusters")
-    dropped = find("near-dropped")
-    drops = find("near-drops")
-    kept = find("exact-kept").pieces if after_exact else no_pieces("exact-kept")
-
     candidates = {
         name: NearCandidates(name, parts.names, keys.pieces, pairs) for name in parts.range_names
     }
     yield from parts.passes("near-candidates", candidates)
+
+    labels = find("near-labels")
     yield from parts.passes("near-union", {_ONE: NearUnion(sketch, pairs.pieces, labels)})
+
+    members = find("near-members")
     senders = {
         name: NearMembers(
             name, number, number in parts.compared, sketch, keys, labels.pieces, members
@@ -257,11 +253,17 @@ def near_passes(parts: Parts, config: NearConfig, after_exact: bool) -> Iterator
         for number, name in enumerate(parts.names)
     }
     yield from parts.passes("near-members", senders)
+
+    clusters = find("near-clusters")
+    dropped = find("near-dropped")
     resolving = {
         name: NearResolve(name, sketch, config.verify, members.pieces, clusters, dropped)
         for name in parts.range_names
     }
     yield from parts.passes("near-resolve", resolving)
+
+    drops = find("near-drops")
+    kept = parts.pieces("exact-kept")
     writing = {
         name: NearClusters(name, clusters.pieces, dropped.pieces, kept, drops)
         for name in parts.range_names

@@ -229,6 +229,11 @@ class Parts:
             self._shuffles[name] = Shuffle(name, sides[source], sides[destination], writer)
         return self._shuffles[name]
 
+    def pieces(self, name: str) -> Pieces:
+        """Return what a shuffle sends: nothing, if no pass so far writes it."""
+        sent = self._shuffles.get(name)
+        return Pieces(name, SHUFFLES[name][2]) if sent is None else sent.pieces
+
     @cached_property
     def _shuffles(self) -> dict[str, Shuffle]:
         return {}
@@ -241,11 +246,6 @@ class Parts:
         for shuffle in list(self._shuffles.values()):
             if shuffle.writer == name:
                 yield from shuffle.passes("dedup")
-
-
-def no_pieces(name: str) -> Pieces:
-    """Return the pieces of a shuffle that the recipe does not have."""
-    return Pieces(name, SHUFFLES[name][2])
 
 
 def count_ranges(shards: int) -> int:

@@ -12,7 +12,7 @@ from clozeline.pipeline.dedup.clusters import near_passes
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NearSignatures, Sketch
-from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges, no_pieces
+from clozeline.pipeline.dedup.parts import DedupCounts, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import RemovalTypes, RemoveDuplicates
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
@@ -46,33 +46,30 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         ranges = count_ranges(self.plan.shards)
         parts = Parts(self.plan.names, ranges, self.plan.compared, self._stored_forms())
         find = parts.shuffle
-        exact_drops = no_pieces("exact-drops")
-        near_drops = no_pieces("near-drops")
 
         if exact is not None:
-            exact_drops = find("exact-drops").pieces
-            kept = None if near is None else find("exact-kept")
             hashes = find("exact-hashes")
+            drops = find("exact-drops")
+            kept = None if near is None else find("exact-kept")
             hashing = {part: ExactHashes(part, exact.key, hashes) for part in parts.names}
             yield from parts.passes("exact-hashes", hashing)
             compared = sorted(parts.compared)
             survivors = {
-                name: ExactSurvivors(name, compared, hashes.pieces, find("exact-drops"), kept)
+                name: ExactSurvivors(name, compared, hashes.pieces, drops, kept)
                 for name in parts.range_names
             }
             yield from parts.passes("exact-survivors", survivors)
 
         if near is not None:
-            near_drops = find("near-drops").pieces
             sketch = Sketch(near.ngram, near.bands, near.rows)
             keys = find("near-keys")
-            signing = {
-                part: NearSignatures(part, sketch, keys, exact_drops) for part in parts.names
-            }
+            earlier = parts.pieces("exact-drops")
+            signing = {part: NearSignatures(part, sketch, keys, earlier) for part in parts.names}
             yield from parts.passes("near-signatures", signing)
-            yield from near_passes(parts, near, exact is not None)
+            yield from near_passes(parts, near)
 
-        removals = RemovalTypes(exact_drops, near_drops, (), self.recipe.seed)
+        found = parts.pieces("exact-drops"), parts.pieces("near-drops")
+        removals = RemovalTypes(*found, (), self.recipe.seed)
         for key in self.config.parts():
             edits = yield from key.passes(parts, removals)
             removals = replace(removals, edits=(*removals.edits, edits))
@@ -87,10 +84,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         """Return the stored form that `clean` gave the texts, by source group."""
         clean = self.recipe.config_of("clean")
         groups = {planned.source_group for planned in self.plan.ranges}
-        of_sources = {
-            group: clean.sources[group].normalize for group in groups & clean.sources.keys()
-        }
-        return {group: of_sources.get(group) or clean.normalize for group in groups}
+        return {group: clean.of_source(group).normalize for group in groups}
 
     def row(self, counts: DedupCounts) -> StageRow:
         before, after = (
