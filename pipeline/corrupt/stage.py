@@ -28,9 +28,8 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
-from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.console_view import view_html
 from clozeline.report.html_page import escape
@@ -108,7 +107,7 @@ class CorruptShard(Unit[CorruptCounts]):
 
     def load_vocabulary(self, inputs: UnitInputs) -> Vocabulary:
         """Return the vocabulary, with the counts of the corpus."""
-        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        vocabulary = open_vocabulary(inputs)
         return replace(vocabulary, corpus=inputs.corpus("encode", "manifest", "000000"))
 
 

@@ -46,9 +46,8 @@ from clozeline.pipeline.group.groupings import (
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
-from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import mix
 
@@ -156,7 +155,7 @@ class GroupShard(Unit[GroupCounts]):
             tokens = open_token_shards(inputs, held)
             documents = heldout_documents(tokens, self.shard, self.shards, self.fraction, self.seed)
 
-        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        vocabulary = open_vocabulary(inputs)
         grouping = build_grouping(sample_set.spec, vocabulary)
         of_documents = {"documents_in": len(documents)}
         tokens_in = _count_tokens(documents, grouping)
@@ -265,7 +264,7 @@ class GroupManifest(Unit[GroupCounts]):
         first = self.first
         sample_set = first.sample_set
         tokens = open_token_shards(inputs)
-        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        vocabulary = open_vocabulary(inputs)
         entry = sample_set.spec.entry()
 
         def read(shard: int, name: str) -> str:

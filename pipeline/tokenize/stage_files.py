@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def open_tokenizer(inputs: UnitInputs) -> Path:
@@ -12,6 +14,11 @@ def open_tokenizer(inputs: UnitInputs) -> Path:
     StorageError or IntegrityError.
     """
     return inputs.folder("tokenizer", "main", "000000", "tokenizer/")
+
+
+def open_vocabulary(inputs: UnitInputs) -> Vocabulary:
+    """Return the vocabulary of the tokenizer."""
+    return Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
 
 
 def open_token_shards(inputs: UnitInputs, shards: Sequence[int] | None = None) -> SomeShards:

@@ -36,7 +36,7 @@ from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
-from clozeline.pipeline.tokenize.stage_files import open_tokenizer
+from clozeline.pipeline.tokenize.stage_files import open_tokenizer, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
@@ -148,7 +148,7 @@ class MergeRuns(Unit[EncodeCounts]):
 
     def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
         """Write the shard sorted by (order, uid), its documents, and what the manifest sums up."""
-        vocabulary = Vocabulary.load(open_tokenizer(inputs) / VOCABULARY_FILE)
+        vocabulary = open_vocabulary(inputs)
         codes = _read_codes(inputs)
         unit = self.shard
 

@@ -98,7 +98,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 yield str(error)
         if self.config.code_switch is not None:
             read_switcher(self.config.code_switch, self.recipe.limits, self.recipe.seed, self.name)
-        yield from ()
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe = self.recipe
