@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, TypedDict, cast
+from typing import Final, TypedDict
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
-from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow, add_up
 from clozeline.pipeline.execution.stages import Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
 from clozeline.pipeline.execution.unit_record import (
@@ -37,8 +37,8 @@ from clozeline.report.html_page import escape
 _LOG: Final = logging.getLogger(__name__)
 
 
-class RowCounts(TypedDict, total=False):
-    """Samples, and the examples made of them; an objective may add further counts."""
+class ExampleSetCounts(TypedDict, total=False):
+    """Counts of one split of an example set; an objective may add further counts."""
 
     samples_in: int
     examples: int
@@ -47,17 +47,12 @@ class RowCounts(TypedDict, total=False):
     unused_tokens: int
     """tokens of samples that are in no example"""
     tokens: int
-
-
-class ExampleSetCounts(RowCounts, total=False):
-    """Counts of one split of an example set."""
-
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
 
 
-class CorruptCounts(RowCounts, Counts, total=False):
-    """Counts of `corrupt`: sums over all sets, and the counts of each set by label and split."""
+class CorruptCounts(Counts, total=False):
+    """Counts of `corrupt`: those of each set, by label and split."""
 
     objectives: dict[str, dict[str, ExampleSetCounts]]
 
@@ -95,10 +90,8 @@ class CorruptShard(Unit[CorruptCounts]):
         # the counts of the shard are complete after it was written
         writer = set_writer(entry, objective, self.split, self.shards * self.variants)
         writer.write_shard(output, self.file_number, shard.blocks())
-        shard.counts["tokens"] = sum(shard.by_language.values())
-        set_counts: ExampleSetCounts = {**shard.counts, "by_language": shard.by_language}
-        counts: CorruptCounts = {"objectives": {entry.set_label: {self.split: set_counts}}}
-        return add_counts(counts, cast(CorruptCounts, shard.counts))
+        shard.counts["tokens"] = sum(shard.counts["by_language"].values())
+        return {"objectives": {entry.set_label: {self.split: shard.counts}}}
 
     @property
     def samples(self) -> tuple[str, str]:
@@ -152,10 +145,11 @@ class CorruptedShard:
     source: SomeShards
     variant: int
     seed: int
-    counts: RowCounts = field(
-        default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={})
+    counts: ExampleSetCounts = field(
+        default_factory=lambda: ExampleSetCounts(
+            samples_in=0, examples=0, skipped={}, by_language={}
+        )
     )
-    by_language: dict[str, int] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[RowBatch]:
         """Yield examples block by block, without skipped rows; count them."""
@@ -179,16 +173,19 @@ class CorruptedShard:
                 if code and rows
             }
 
-            add_counts(self.counts, self.objective.tally(examples))
-            add_counts(
-                self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped}
-            )
             lengths = examples.columns[self.objective.features[0].name].lengths
             tokens = np.bincount(examples.fixed["language"], lengths)
             languages = self.source.languages
+            by_language = {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)}
+            add_counts(self.counts, self.objective.tally(examples))
             add_counts(
-                self.by_language,
-                {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)},
+                self.counts,
+                {
+                    "samples_in": total,
+                    "examples": len(examples),
+                    "skipped": skipped,
+                    "by_language": by_language,
+                },
             )
             yield examples
 
@@ -309,9 +306,8 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
             (label, _set_row(splits, variants[label]))
             for label, splits in counts["objectives"].items()
         )
-        return StageRow(
-            plural(len(sets), "objective"), plural(counts["examples"], "example"), (), sets
-        )
+        examples = add_up(counts, [(*_SET_COUNTS, "examples")])
+        return StageRow(plural(len(sets), "objective"), plural(examples, "example"), (), sets)
 
     def page_sections(self) -> Iterator[tuple[str, str]]:
         """Yield some examples of each objective, as `inspect-shard` shows them."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
@@ -52,9 +52,12 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import mix
 
 
-class _RowCounts(TypedDict, total=False):
-    """Tokens that were grouped, and the rows made of them; a grouping may add further counts."""
+class SampleSetCounts(TypedDict, total=False):
+    """Counts of one split of a sample set; a grouping may add further counts."""
 
+    documents_in: int
+    left_out: int
+    """documents without a copy; only if a stage decides about copies"""
     tokens_in: int
     """tokens of the documents, or of their copies"""
     tokens_in_samples: int
@@ -65,20 +68,12 @@ class _RowCounts(TypedDict, total=False):
     target_tokens: int
     """tokens in samples from the other sides of pairs"""
     samples: int
-
-
-class SampleSetCounts(_RowCounts, total=False):
-    """Counts of one split of a sample set."""
-
-    documents_in: int
-    left_out: int
-    """documents without a copy; only if a stage decides about copies"""
     by_language: dict[str, int]
     """tokens and separators by the language of the row's first document"""
 
 
-class GroupCounts(_RowCounts, Counts, total=False):
-    """Counts of `group`: sums over all sets, and the counts of each set by label and split."""
+class GroupCounts(Counts, total=False):
+    """Counts of `group`: those of each set, by label and split."""
 
     sets: dict[str, dict[str, SampleSetCounts]]
 
@@ -157,14 +152,16 @@ class GroupShard(Unit[GroupCounts]):
 
         vocabulary = open_vocabulary(inputs)
         grouping = build_grouping(sample_set.spec, vocabulary)
-        of_documents = {"documents_in": len(documents)}
-        tokens_in = _count_tokens(documents, grouping)
+        of_set: Any = {
+            "documents_in": len(documents),
+            "tokens_in": _count_tokens(documents, grouping),
+        }
 
         if self.split == "train" and self.copies:
             counted = [each.count(documents, tokens, inputs) for each in self.copies]
             copies = np.prod(counted, axis=0)
-            of_documents["left_out"] = int((copies == 0).sum())
-            tokens_in = _count_tokens(documents, grouping, copies)
+            of_set["left_out"] = int((copies == 0).sum())
+            of_set["tokens_in"] = _count_tokens(documents, grouping, copies)
             documents = copy_documents(documents, copies, self.seed)
 
         # the shard of the sample set
@@ -176,14 +173,12 @@ class GroupShard(Unit[GroupCounts]):
         writer.write_shard(output, self.shard, _iter_shuffled(rows, writer.block_rows))
 
         # count its samples and tokens
-        row_counts = {**grouped.counts, "tokens_in": tokens_in, "samples": len(rows)}
         in_language = np.bincount(rows.fixed["language"], lengths)
         by_language = {
             tokens.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
         }
-        of_set = {**of_documents, **row_counts, "by_language": by_language}
-        counts = {**row_counts, "sets": {sample_set.label: {self.split: of_set}}}
-        return cast(GroupCounts, counts)
+        of_set |= {**grouped.counts, "samples": len(rows), "by_language": by_language}
+        return {"sets": {sample_set.label: {self.split: of_set}}}
 
     def writer(self, vocabulary: Vocabulary, columns: Collection[str]) -> SetWriter:
         """Return the writer of the set; `columns` are those of the token set."""

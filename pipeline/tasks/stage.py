@@ -38,23 +38,13 @@ from clozeline.pipeline.tasks.training_items import (
 from clozeline.pipeline.tokenize.stage_files import open_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 _MOST_DETAILS: Final = 3
 """Most details, such as rejected rows or missing classes, that an error message shows."""
-_SUMMED_COUNTS: Final = (
-    "rows_in",
-    "examples",
-    "windows",
-    "refused",
-    "tokens",
-    "truncated",
-    "truncated_tokens",
-)
-"""Counts that are also summed over the splits."""
 
 
 def _is_training(split: str) -> bool:
@@ -185,8 +175,7 @@ class TaskSet(Unit[TaskCounts]):
             )
             sums["files_left"] = dict.fromkeys(self.others, 1)
 
-        totals = {key: counts[key] for key in (*_SUMMED_COUNTS, *UNKNOWN_COUNTS) if key in counts}
-        return add_counts(sums, cast(TaskCounts, totals))
+        return sums
 
     def read(
         self, source: SplitSource, reader: TaskReader, inputs: UnitInputs
@@ -456,7 +445,10 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def row(self, counts: TaskCounts) -> StageRow:
         """Return rows, examples and truncation, in total and per split."""
         parts = tuple((split, _row(part)) for split, part in counts["splits"].items())
-        return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
+        total: SplitCounts = {}
+        for part in counts["splits"].values():
+            add_counts(total, part)
+        return replace(_row(total), parts=parts) if len(parts) > 1 else parts[0][1]
 
 
 def _row(counts: SplitCounts) -> StageRow:

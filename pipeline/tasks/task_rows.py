@@ -71,8 +71,8 @@ class SplitCounts(TypedDict, total=False):
     unknown_examples: dict[str, dict[str, int]]
 
 
-class TaskCounts(SplitCounts, Counts, total=False):
-    """Counts summed over the splits, and per split."""
+class TaskCounts(Counts, total=False):
+    """Counts of `tasks`, by split."""
 
     splits: dict[str, SplitCounts]
     files_left: dict[str, int]

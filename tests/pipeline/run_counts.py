@@ -68,17 +68,6 @@ def _check_records(folder, report, before):
         ),
         (total, len(records), size),
     )
-    parts = {}
-
-    for splits in (
-        *counts.get("sets", counts.get("objectives", {})).values(),
-        counts.get("splits", {}),
-    ):
-        for part in splits.values():
-            add_counts(parts, part)
-
-    for key in parts.keys() & counts.keys():
-        yield key, counts[key], parts[key]
     for key in ("documents", "characters"):
         if f"{key}_in" in counts and isinstance(before.get(f"{key}_out"), int):
             yield f"{key}_in", counts[f"{key}_in"], before[f"{key}_out"]

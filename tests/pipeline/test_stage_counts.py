@@ -43,9 +43,8 @@ ALONE = {
         tokens_by_language.en tokens_by_language.und tokens_by_source.default
         tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
     "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",
-    "group": """documents_dropped.empty samples separators sets.empty sets.left_out sets.samples
-        target_tokens tokens_dropped.cut tokens_dropped.empty tokens_in tokens_in_samples""",
-    "corrupt": "examples objectives.en objectives.tokens objectives.und samples_in tokens",
+    "group": "sets.empty sets.left_out sets.samples",
+    "corrupt": "objectives.en objectives.tokens objectives.und",
 }
 """Counts that no other one of a run tells: of a set or a source, its first name and the last."""
 

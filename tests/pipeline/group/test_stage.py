@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.arguments import Describer
+from clozeline.pipeline.execution.equations import EACH, add_up
 from clozeline.pipeline.execution.unit_inputs import SomeShards
 from clozeline.pipeline.group.documents import train_documents
 from clozeline.pipeline.group.stage import GroupStage, sample_sets
@@ -72,13 +73,13 @@ def test_train_and_heldout(tmp_path):
         read = {split: part["documents_in"] for split, part in of_splits.items()}
         assert read == {"train": len(uids) - len(held), "heldout": len(held)}
 
-    assert (
-        counts["tokens_in"]
-        == sum(LENGTHS)
-        == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
-    )
-    assert counts["documents_dropped"] == {"empty": LENGTHS.count(0)}
-    assert counts["samples"] == sum(map(len, sets.values()))
+    (splits,) = counts["sets"].values()
+
+    assert add_up(splits, [(EACH, "tokens_in")]) == sum(LENGTHS)
+    assert add_up(splits, [(EACH, "documents_dropped", "empty")]) == LENGTHS.count(0)
+    assert {split: part["samples"] for split, part in splits.items()} == {
+        split: len(found) for split, found in sets.items()
+    }
 
     manifest = sets["train"].manifest
 

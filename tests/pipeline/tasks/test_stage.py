@@ -9,7 +9,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
-from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_record import UnitRecord, add_counts
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.tasks.stage import TaskSet, TasksStage
 from clozeline.tools.shards.validate_shards import validate
@@ -39,7 +39,13 @@ def write_files(folder, **counts):
 
 
 def counts_of(folder):
-    return json.loads((folder / "out" / "tasks" / "report.json").read_text())["counts"]
+    """Return the counts by split, and their sum."""
+    path = folder / "out" / "tasks" / "report.json"
+    splits = json.loads(path.read_text(encoding="utf-8"))["counts"]["splits"]
+    total = {}
+    for part in splits.values():
+        add_counts(total, part)
+    return splits, total
 
 
 def test_one_set_for_each_split_with_labels(tmp_path, caplog):
@@ -64,13 +70,9 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
         "files that are not a split by their names are not read: default/notes.txt" in caplog.text
     )
 
-    counts = counts_of(tmp_path)
+    _, total = counts_of(tmp_path)
 
-    assert (
-        counts["rows_in"],
-        counts["examples"],
-        counts["refused"],
-    ) == (82, 81, {"no_label": 1})
+    assert (total["rows_in"], total["examples"], total["refused"]) == (82, 81, {"no_label": 1})
     assert "82" in (tmp_path / "out" / "report.html").read_text()
 
     manifest = open_split(sets, "train").manifest
@@ -233,7 +235,7 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     assert test.keys() == before - train.keys()
     assert dev.keys() & test.keys()
     assert sum(len(labels) for one in (train, dev) for labels in one.values()) == 60
-    assert counts_of(tmp_path)["refused"] == {"excluded": len(before & train.keys())}
+    assert counts_of(tmp_path)[1]["refused"] == {"excluded": len(before & train.keys())}
 
 
 def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
@@ -318,13 +320,13 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
 
     assert (train + dev, 9 < dev < 40) == (81, True)
 
-    counts = counts_of(tmp_path)
+    splits, total = counts_of(tmp_path)
 
-    assert counts["refused"] == {"fields": 1, "no_label": 1}
+    assert total["refused"] == {"fields": 1, "no_label": 1}
 
-    counts["splits"]["dev"]["examples"] -= 1
+    splits["dev"]["examples"] -= 1
     with pytest.raises(IntegrityError, match="tasks dev: counts do not add up"):
-        TasksStage.__new__(TasksStage).check(counts)
+        TasksStage.__new__(TasksStage).check({"splits": splits})
 
 
 def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
@@ -387,11 +389,11 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
 
     assert main(arguments) == 0
 
-    counts = counts_of(tmp_path)
-    unknown = counts["unknown_text"]["und"]
+    splits, total = counts_of(tmp_path)
+    unknown = total["unknown_text"]["und"]
 
     assert (unknown["unknown_tokens"], unknown["unknown_characters"]) == (10, 70)
-    assert "unknown_text" not in counts["splits"]["dev"]
+    assert "unknown_text" not in splits["dev"]
 
     (said,) = [record.message for record in caplog.records if "unknown:" in record.message]
 
