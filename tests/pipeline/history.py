@@ -134,8 +134,11 @@ class History:
         return read_records(self.output)
 
     def _count_records(self, since):
-        paths = self.output.glob("*/records/*/*.json")
-        return sum(path.stat().st_mtime_ns >= since for path in paths)
+        count = 0
+        for path in self.output.glob("*/records/*/*.json"):
+            with contextlib.suppress(FileNotFoundError):  # the run removes records meanwhile
+                count += path.stat().st_mtime_ns >= since
+        return count
 
     def _change_inputs(self):
         corpus = self.corpus
