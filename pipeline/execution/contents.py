@@ -79,10 +79,12 @@ class Contents:
 
     def _digest_output(self, address: str) -> str:
         _, stage, work, unit, prefix = address.split(SEPARATOR)
-        record = self._find_records(stage, work).get(unit) or self._find_record(stage, work, unit)
+        record = self._find_record(stage, work, unit)
         if record is None:
             return ""
-        return record.digest(prefix)
+        if prefix in record.outputs:
+            return record.digest(prefix)
+        return self._known.once(address, lambda: record.digest(prefix))
 
     def _digest_counts(self, address: str) -> str:
         def add_up() -> str:

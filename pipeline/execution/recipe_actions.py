@@ -65,7 +65,7 @@ def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | No
 
     names = stages_of(recipe, last)
     previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)
-    Terminal().print(plan_table(recipe, plan, previews), width=LOG_COLUMNS)
+    Terminal().print(plan_table(plan, previews), width=LOG_COLUMNS)
     return 0
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import dropwhile
 from typing import Any, Final
 
 from rich.console import Group
@@ -22,7 +21,6 @@ from clozeline.pipeline.execution.stages import (
     StageSummary,
     stage_of,
     stages_of,
-    writes_tokenizer,
 )
 from clozeline.pipeline.execution.unit_record import (
     Counts,
@@ -75,7 +73,7 @@ def run_recipe(
         if not recipe.input and PLAN_STAGE in changed:
             raise ConfigurationError(NO_INPUT)
         if changed:
-            progress.console.print(plan_table(recipe, plan, previews), width=LOG_COLUMNS)
+            progress.console.print(plan_table(plan, previews), width=LOG_COLUMNS)
 
         giver: StageRun[Any] | None = None  # the stage before, which gives documents
         is_kept = True
@@ -190,7 +188,7 @@ def preview_stages(
     return previews
 
 
-def plan_table(recipe: Recipe, plan: Plan, previews: Sequence[StagePreview]) -> Group:
+def plan_table(plan: Plan, previews: Sequence[StagePreview]) -> Group:
     """Return the table of `--plan`: units of each stage, and below why some must run."""
     before = f" (before: {plan.shards_before:,})" if plan.shards_before != plan.shards else ""
     title = (
@@ -200,25 +198,7 @@ def plan_table(recipe: Recipe, plan: Plan, previews: Sequence[StagePreview]) -> 
     header = ("stage", "units", "kept", "to make", "CPU time")
     rows = [each.cells() for each in previews]
     reasons = [(each.stage, reason) for each in previews for reason in each.explain()]
-    warnings = _warn_of_new_tokenizer(recipe, previews)
-    return Group(Text(title), table(header, rows, [*reasons, *warnings]))
-
-
-def _warn_of_new_tokenizer(
-    recipe: Recipe, previews: Sequence[StagePreview]
-) -> Iterator[tuple[str, str]]:
-    """Yield the price of a tokenizer that will be trained again, and how to keep the old one."""
-    remade = [each for each in previews if each.most_units]
-    later = list(dropwhile(lambda each: not writes_tokenizer(each.stage), remade))
-    if later and (folder := recipe.folder(later[0].stage) / "tokenizer").exists():
-        time = duration(sum(each.cpu_seconds for each in later))
-        yield (
-            later[0].stage,
-            f"the tokenizer changes with its sample, so {', '.join(each.stage for each in later)} "
-            f"are made again, in about {time} of CPU time. To keep the present one, copy it and "
-            f"use the copy: cp -r {folder} KEPT, then add {later[0].stage}=null "
-            "tokenizer.path=KEPT to the command",
-        )
+    return Group(Text(title), table(header, rows, reasons))
 
 
 def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) -> None:

@@ -223,10 +223,6 @@ class Shuffle:
         return Pieces(self.name, self.writer, self)
 
     @cached_property
-    def _numbers(self) -> Mapping[str, int]:
-        return {name: number for number, name in enumerate(self.destinations)}
-
-    @cached_property
     def _keys(self) -> NDArray[np.uint64]:
         return np.array([hash_name(name) for name in self.destinations], np.uint64)
 
@@ -241,7 +237,7 @@ class Shuffle:
 
     def iterate(self, folder: Path, destination: str) -> Iterator[tuple[int, list[bytes]]]:
         """Yield the pieces of each source for a destination, with the index of the source."""
-        to = self._numbers[destination]
+        to = self.destinations.index(destination)
         count = len(self.destinations)
         if not self.bundles:
             for index, source in enumerate(self.sources):

@@ -123,8 +123,6 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """true if later stages read documents from its folder"""
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
-    imports_tokenizer: ClassVar[bool] = False
-    """true if that is a published one, which depends on no other stage"""
     parent_files: ClassVar[Mapping[str, ParentFile]] = {}
     """files of its folder that are parents of the sets of later stages, by the later stage"""
     cpu_seconds_per_mb: ClassVar[float] = 0.0
@@ -324,11 +322,6 @@ def last_documents(output: Path) -> Path:
     raise ConfigurationError(
         f"{output}: expected the documents of a pipeline, got none; run the pipeline again"
     )
-
-
-def writes_tokenizer(name: str) -> bool:
-    """Return whether a stage writes a tokenizer by training one."""
-    return _stage_class(name).writes_tokenizer and not _stage_class(name).imports_tokenizer
 
 
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:

@@ -310,10 +310,14 @@ def _sbatch(*words: str) -> tuple[int, str]:
         ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_process_settings()
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            said += line
-            if "retrying" in line:
-                process.kill()
+        try:
+            for line in process.stdout:
+                said += line
+                if "retrying" in line:
+                    process.kill()
+        except BaseException:  # such as Ctrl-C
+            process.kill()
+            raise
         return process.wait(), said.replace("sbatch: error: ", "").strip()
 
 

@@ -53,7 +53,6 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     name = "tokenizer"
     after = ("train_tokenizer",)
     writes_tokenizer = True
-    imports_tokenizer = True
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""
