@@ -1,30 +1,24 @@
-"""Task metrics by name, from scikit-learn and SciPy, each from -1 or 0 to 1."""
+"""Metrics of classes and numbers by name, from scikit-learn and SciPy.
+
+These are imported where they are used: training does not need them.
+"""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from sklearn import metrics
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import TaskMetadata
+from clozeline.train.task_heads._task_head import Judged, Metric
 
-Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskMetadata], float]
+_LEAST: Final = float(np.finfo(np.float32).tiny)
+"""Probability that a loss counts for one that is rounded to 0."""
 
 
 def _mean(values: NDArray[Any]) -> float:
     """Return the mean; 0 without values."""
     return float(values.mean()) if values.size else 0.0
-
-
-def _correlation_metric(of: Callable[..., Any]) -> Metric:
-    """Return a correlation metric that is 0 if one side is constant."""
-    return lambda answers, predicted, _: (
-        0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
-    )
 
 
 def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> float:
@@ -39,31 +33,12 @@ def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> fl
         >>> macro_f1(np.array([0, 0]), np.array([0, 2]))
         0.3333333333333333
     """
+    from sklearn.metrics import f1_score
+
     if np.ndim(answers) == 1:
-        return float(metrics.f1_score(answers, predicted, average="macro", zero_division=0.0))
-    by_class = metrics.f1_score(answers, predicted, average=None, zero_division=0.0)
+        return float(f1_score(answers, predicted, average="macro", zero_division=0.0))
+    by_class = f1_score(answers, predicted, average=None, zero_division=0.0)
     return _mean(by_class[(answers.any(0) | predicted.any(0))])
-
-
-METRICS: Final[dict[str, Metric]] = {
-    "accuracy": lambda answers, predicted, metadata: float(
-        metrics.accuracy_score(answers, predicted)
-    ),
-    "f1": lambda answers, predicted, metadata: float(
-        metrics.f1_score(answers, predicted, pos_label=metadata.positive, zero_division=0.0)
-    ),
-    "macro_f1": lambda answers, predicted, metadata: macro_f1(answers, predicted),
-    "micro_f1": lambda answers, predicted, metadata: float(
-        metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
-    ),
-    "subset_accuracy": lambda answers, predicted, metadata: float(
-        (answers == predicted).all(-1).mean()
-    ),
-    "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
-    "pearson": _correlation_metric(lambda *sides: stats.pearsonr(*sides).statistic),
-    "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),
-}
-"""The metrics that tasks name."""
 
 
 def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> bool:
@@ -71,78 +46,110 @@ def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> 
     return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
 
 
-def score(
-    metadata: TaskMetadata, answers: NDArray[np.generic], predicted: NDArray[np.generic]
-) -> dict[str, float]:
-    """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
-    if unknown := [name for name in metadata.metrics if name not in METRICS]:
-        raise ConfigurationError(
-            f"task {metadata.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}"
-        )
-    return {name: METRICS[name](answers, predicted, metadata) for name in metadata.metrics}
+def _correlation(of: Callable[..., Any]) -> Metric:
+    """Return a correlation metric that is 0 if one side is constant."""
+
+    def compute(judged: Judged) -> float:
+        sides = judged.gold, judged.guesses
+        return 0.0 if degenerate(*sides) else float(of(*sides))
+
+    return Metric(compute)
 
 
-def score_rows(
-    metadata: TaskMetadata,
-    answers: NDArray[np.generic],
-    predicted: NDArray[np.generic],
-    rows: RowBatch,
-) -> dict[str, float]:
-    """Return the task's metrics; some tasks score all rows of a document together."""
-    grouped = next(
-        (_GROUPED_METRICS[name] for name in metadata.metrics if name in _GROUPED_METRICS), None
-    )
-    if grouped is None:
-        return score(metadata, answers, predicted)
-    return grouped(answers, predicted, rows.fixed["document_uid"])
+def right_questions(judged: Judged) -> float:
+    """Return the share of questions whose answers are all judged right (MultiRC, N18-1023).
 
-
-def question_scores(
-    answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]
-) -> dict[str, float]:
-    """Return F1 over all answers, and the share of fully correct questions (MultiRC, N18-1023).
-
-    `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of
-    each answer's question.
-
-    Example:
-        >>> keys = np.array([[0], [0], [1]])
-        >>> question_scores(np.array([1, 0, 1]), np.array([1, 1, 1]), keys)
-        {'f1': 0.8, 'exact_match': 0.5}
+    The answers of a question have one document.
     """
-    shared = 2.0 * float((answers & predicted).sum())
-    either = float((answers + predicted).sum())
-    wrong = np.bincount(_group_indices(questions), weights=answers != predicted)
-    return {"f1": shared / either if either else 0.0, "exact_match": _mean(wrong == 0)}
+    wrong = judged.gold != judged.guesses
+    return _mean(np.bincount(_group_indices(judged.documents), weights=wrong) == 0)
 
 
-def parity_scores(
-    answers: NDArray[np.generic], predicted: NDArray[np.generic], pairs: NDArray[np.generic]
-) -> dict[str, float]:
-    """Return the share of correct rows, and of pairs with equal predictions.
+def equal_pairs(judged: Judged) -> float:
+    """Return the share of pairs with equal guesses, the gender parity of AX-g (arXiv 1804.09301).
 
-    This is the gender parity of AX-g (arXiv 1804.09301).
-    `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A
-    row without a partner has no parity.
-
-    Example:
-        >>> keys = np.array([[0], [0], [1], [1]])
-        >>> parity_scores(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]), keys)
-        {'accuracy': 0.25, 'gender_parity': 0.5}
+    The rows of a pair have one document; a row without a partner does not count.
     """
-    number = _group_indices(pairs)
+    number = _group_indices(judged.documents)
     count = np.bincount(number)
     first, last = (np.zeros(len(count), np.int64) for _ in range(2))
-    first[number[::-1]] = predicted[::-1]
-    last[number] = predicted
-    is_equal_pair = (first == last)[count == 2]
-    return {"accuracy": _mean(answers == predicted), "gender_parity": _mean(is_equal_pair)}
+    first[number[::-1]] = judged.guesses[::-1]
+    last[number] = judged.guesses
+    return _mean((first == last)[count == 2])
 
 
-_GROUPED_METRICS: Final = {"exact_match": question_scores, "gender_parity": parity_scores}
-"""Functions that compute all metrics of a task, by the metric that identifies it."""
+def log_loss(judged: Judged) -> float:
+    """Return the mean of -ln of the probability of the correct class or choice."""
+    pairs = zip(judged.predictions, judged.gold, strict=True)
+    return _mean(-np.log([max(chances[answer], _LEAST) for chances, answer in pairs]))
 
 
 def _group_indices(keys: NDArray[Any]) -> NDArray[np.int64]:
     _, numbers = np.unique(keys, axis=0, return_inverse=True)
     return numbers.reshape(-1)
+
+
+def positive_f1(judged: Judged) -> float:
+    """Return the F1 of the task's positive class."""
+    positive = judged.metadata.positive
+    if positive is None:
+        raise ConfigurationError(
+            f"metrics: f1 is of the positive class, and the task {judged.metadata.name} has none: "
+            "use macro_f1"
+        )
+    return _f1(judged, pos_label=positive)
+
+
+def _f1(judged: Judged, **keys: Any) -> float:
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(judged.gold, judged.guesses, zero_division=0.0, **keys))
+
+
+def _matthews(*sides: NDArray[Any]) -> Any:
+    from sklearn.metrics import matthews_corrcoef
+
+    return matthews_corrcoef(*sides)
+
+
+def _pearson(*sides: NDArray[Any]) -> Any:
+    from scipy.stats import pearsonr
+
+    return pearsonr(*sides).statistic
+
+
+def _spearman(*sides: NDArray[Any]) -> Any:
+    from scipy.stats import spearmanr
+
+    return spearmanr(*sides).statistic
+
+
+RETRIEVAL_METRICS: Final = {
+    "accuracy": Metric(lambda judged: _mean(judged.gold == judged.guesses)),
+}
+CHOICE_METRICS: Final = {
+    **RETRIEVAL_METRICS,
+    "log_loss": Metric(log_loss, "lower", of_model=True),
+}
+_F1_METRICS: Final = {
+    "macro_f1": Metric(lambda judged: macro_f1(judged.gold, judged.guesses)),
+    "micro_f1": Metric(lambda judged: _f1(judged, average="micro")),
+}
+CLASS_METRICS: Final = {
+    **CHOICE_METRICS,
+    **_F1_METRICS,
+    "f1": Metric(positive_f1),
+    "matthews_correlation": _correlation(_matthews),
+    "exact_match": Metric(right_questions),
+    "gender_parity": Metric(equal_pairs),
+}
+"""Of rows with one class; choices have the first two."""
+SEVERAL_METRICS: Final = {
+    **_F1_METRICS,
+    "subset_accuracy": Metric(lambda judged: _mean((judged.gold == judged.guesses).all(-1))),
+}
+"""Of rows with any number of classes."""
+NUMBER_METRICS: Final = {
+    "pearson": _correlation(_pearson),
+    "spearman": _correlation(_spearman),
+}

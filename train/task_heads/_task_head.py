@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
-from clozeline.model.configuration.head import ClassOptions, HeadOptions
+from clozeline.model.configuration.head import Better, ClassOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest
@@ -56,6 +56,38 @@ class TaskModel:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Correct answers and guesses of a set, as metrics read them."""
+
+    metadata: TaskMetadata
+    gold: Any
+    """classes or numbers [n], 0 and 1 for each class [n, classes], tags of each sentence, accepted
+    texts, or questions"""
+    guesses: Any
+    """in the form of `gold`; of a question its answer"""
+    predictions: Any = None
+    """what the model predicts for each row, such as probabilities of classes; None: a baseline"""
+    documents: Any = None
+    """key of the document of each row [n, bytes]"""
+    language: str = "und"
+
+    @property
+    def count(self) -> int:
+        """Number of rows, words or questions."""
+        return len(self.gold)
+
+
+class Metric(NamedTuple):
+    """A metric of a task."""
+
+    of: Callable[[Any], float]
+    """returns its value from `Judged`"""
+    better: Better = "higher"
+    of_model: bool = False
+    """it reads `predictions`, which baselines have not"""
+
+
+@dataclass(frozen=True)
 class TaskScores:
     """Metrics of a model and of baselines."""
 
@@ -63,6 +95,7 @@ class TaskScores:
     """number of rows, words or questions"""
     metrics: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
+    """metrics of each baseline, without those that need a model"""
     degenerate: bool = False
     """answers or predictions are constant: no correlation is defined"""
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +109,11 @@ class TaskScores:
         """Return the baselines that have a better value of a metric."""
         sign = -1.0 if metric in self.lower else 1.0
         value = sign * self.metrics[metric]
-        return [name for name, scores in self.baselines.items() if value < sign * scores[metric]]
+        return [
+            name
+            for name, scores in self.baselines.items()
+            if metric in scores and value < sign * scores[metric]
+        ]
 
 
 class HeadTensors:
@@ -223,11 +260,67 @@ class TaskHead(HeadTensors, ABC):
         """
         raise NotImplementedError
 
+    @property
     @abstractmethod
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics of the task by name."""
+
+    @abstractmethod
+    def judge(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
+    ) -> Judged:
+        """Return the correct answers of a split and the guesses of the model."""
+
+    def baselines(self, task: TaskModel, train: RowBatch, rows: RowBatch) -> dict[str, Any]:
+        """Return the guesses of each baseline, fitted on the training rows."""
+        return {}
+
+    def further_metrics(self, judged: Judged) -> tuple[str, ...]:
+        """Return metrics that a score shows in addition to those that the set names."""
+        return ()
+
+    def remarks(self, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+        """Return further fields of `TaskScores`, which say how metrics are to be read."""
+        return {}
+
     def score(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
+        self,
+        task: TaskModel,
+        train: RowBatch,
+        rows: RowBatch,
+        predicted: Mapping[int, Any],
+        names: Sequence[str] = (),
     ) -> TaskScores:
-        """Return the metrics of a split, and of baselines that are fitted on the training rows."""
+        """Return metrics of a split over all rows at once, by default those of the task.
+
+        Raises:
+            ConfigurationError: the task has no such metric.
+        """
+        judged = self.judge(task, train, rows, predicted)
+        known = self.metrics
+        names = names or (*self.metadata.metrics, *self.further_metrics(judged))
+        if unknown := [name for name in names if name not in known]:
+            raise ConfigurationError(
+                f"metrics: expected metrics of the task {self.metadata.name} "
+                f"({', '.join(known)}), got {unknown[0]}"
+            )
+
+        def scores(judged: Judged) -> dict[str, float]:
+            has_model = judged.predictions is not None
+            return {
+                name: known[name].of(judged)
+                for name in names
+                if has_model or not known[name].of_model
+            }
+
+        baselines = {
+            name: scores(replace(judged, guesses=guesses, predictions=None))
+            for name, guesses in self.baselines(task, train, rows).items()
+        }
+        lower = frozenset(name for name in names if known[name].better == "lower")
+        return TaskScores(
+            judged.count, scores(judged), baselines, lower=lower, **self.remarks(judged, names)
+        )
 
 
 class RowTaskHead(TaskHead):
@@ -247,22 +340,29 @@ class RowTaskHead(TaskHead):
     def record(self, prediction: object) -> Record:
         """Return the record of a prediction."""
 
-    @abstractmethod
-    def baselines(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch
-    ) -> dict[str, NDArray[np.generic]]:
-        """Return the predictions of each baseline."""
-
-    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
-        """Return whether the task's correlations are not defined."""
-        return False
-
     def texts(self, rows: RowBatch, task: TaskModel) -> list[tuple[str, ...]]:
         """Return the texts of each row; of a pair in both orders, the texts of the first order."""
         texts = texts_of(rows, task.tokenizer)
         return (
             [both[: self.metadata.texts] for both in texts] if self.metadata.both_orders else texts
         )
+
+    @abstractmethod
+    def majority(self, answers: NDArray[Any]) -> Any:
+        """Return the most frequent answer, or the mean."""
+
+    def baselines(self, task: TaskModel, train: RowBatch, rows: RowBatch) -> dict[str, Any]:
+        """Return `majority`, and `words`, a linear model on the words of the texts."""
+        from clozeline.train.task_heads._bag_of_words import fit_predict
+
+        answers = self.answers(train)
+        texts = self.texts(rows, task)
+        majority = np.asarray(self.majority(answers))
+        words = fit_predict(self.texts(train, task), answers, texts, self.metadata.texts)
+        return {
+            "majority": np.broadcast_to(majority, (len(texts), *majority.shape)),
+            "words": words,
+        }
 
     def show(self, answer: object) -> object:
         """Return a stored answer in the form of a record."""
@@ -280,19 +380,16 @@ class RowTaskHead(TaskHead):
             for row, (texts, answer) in enumerate(pairs)
         }
 
-    def score(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
-    ) -> TaskScores:
-        from clozeline.train.task_heads._metrics import score_rows
-
-        answers = self.answers(rows)
-        values = self.values(predicted)
-        baselines = {
-            name: score_rows(self.metadata, answers, baseline, rows)
-            for name, baseline in self.baselines(task, train, rows).items()
-        }
-        metrics = score_rows(self.metadata, answers, values, rows)
-        return TaskScores(len(answers), metrics, baselines, self.is_degenerate(answers, values))
+    def judge(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
+    ) -> Judged:
+        return Judged(
+            self.metadata,
+            self.answers(rows),
+            self.values(predicted),
+            [predicted[row] for row in range(len(predicted))],
+            rows.fixed.get("document_uid"),
+        )
 
 
 def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int, object]:

@@ -5,18 +5,16 @@ In scripts without spaces, every character is a word.
 
 import unicodedata
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics import BLEU, CHRF
-
-from clozeline.pipeline.tasks.readers import TaskMetadata
+from clozeline.pipeline.tasks.readers.text_to_text import Metric as TextMetric
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
-from clozeline.train.task_heads._task_head import mean
+from clozeline.train.task_heads._task_head import Judged, Metric, mean
 
 _CORPUS_METRICS: Final = ("bleu", "chrf")
 """Metrics over the corpus, by sacrebleu."""
@@ -79,43 +77,33 @@ def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
     return "zh" if base == "zh" or (is_han and base not in UNSPACED_LANGUAGES) else "char"
 
 
-def text_metrics(
-    metadata: TaskMetadata,
-    texts: Sequence[str],
-    golds: Sequence[Sequence[str]],
-    language: str = "und",
-) -> dict[str, float]:
-    """Return the task's metrics of texts, from 0 to 1.
-
-    BLEU and chrF are over the corpus, the others are means over texts. `golds` are the accepted
-    texts of each text. If `language` is und, their script decides how BLEU tokenizes.
-    """
-    return {name: _metric_of(name, texts, golds, language) for name in metadata.metrics}
-
-
-def signatures(
-    metadata: TaskMetadata, golds: Sequence[Sequence[str]], language: str
-) -> dict[str, str]:
+def signatures(names: Sequence[str], judged: Judged) -> dict[str, str]:
     """Return metric → signature of sacrebleu, which describes how it is computed."""
     by_metric = {}
-    for name in metadata.metrics:
+    for name in names:
         if name in _CORPUS_METRICS:
-            metric = _sacrebleu_metric(name, golds, language)
-            metric.num_refs = max(map(len, golds))
+            metric = _sacrebleu_metric(name, judged)
+            metric.num_refs = max(map(len, judged.gold))
             by_metric[name] = str(metric.get_signature())
     return by_metric
 
 
-def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
+def _sacrebleu_metric(name: str, judged: Judged) -> Any:
     """Return sacrebleu's metric, with the tokenizer of the language for BLEU."""
-    texts = [text for gold in golds for text in gold]
-    return BLEU(tokenize=bleu_tokenizer(language, texts)) if name == "bleu" else CHRF()
+    from sacrebleu.metrics import BLEU, CHRF
+
+    texts = [text for gold in judged.gold for text in gold]
+    return BLEU(tokenize=bleu_tokenizer(judged.language, texts)) if name == "bleu" else CHRF()
 
 
-def _metric_of(
-    name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str
-) -> float:
-    """Return a metric from 0 to 1."""
+def text_metric(name: str, judged: Judged) -> float:
+    """Return a metric of texts, from 0 to 1.
+
+    BLEU and chrF are over the corpus, the others are means over texts. `judged.gold` are the
+    accepted texts of each text. If its language is und, their script decides how BLEU tokenizes.
+    """
+    texts = judged.guesses
+    golds = judged.gold
     if name == "exact_match":
         pairs = zip(texts, golds, strict=True)
         return mean(text.strip() in set(map(str.strip, accepted)) for text, accepted in pairs)
@@ -126,8 +114,10 @@ def _metric_of(
         references = [
             [gold[index] if index < len(gold) else None for gold in golds] for index in range(most)
         ]
-        metric = _sacrebleu_metric(name, golds, language)
-        return float(metric.corpus_score(list(texts), references).score) / 100
+        score = _sacrebleu_metric(name, judged).corpus_score(list(texts), references).score
+        return float(score) / 100
+
+    from rouge_score.rouge_scorer import RougeScorer
 
     # ROUGE stems words of texts that are mostly in ASCII letters
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
@@ -148,3 +138,6 @@ def _metric_of(
 def _one_sentence_per_line(text: str) -> str:
     starts = [*_SPLITTER.starts(text, "und"), len(text)]
     return "\n".join(text[begin:end].strip() for begin, end in pairwise(starts))
+
+
+TEXT_METRICS: Final = {name: Metric(partial(text_metric, name)) for name in get_args(TextMetric)}

@@ -18,10 +18,11 @@ from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
+from clozeline.train.task_heads._metrics import CLASS_METRICS, SEVERAL_METRICS
 from clozeline.train.task_heads._task_head import (
+    Metric,
     Record,
     RowTaskHead,
-    TaskModel,
     array_of,
     finite,
     rounded,
@@ -29,7 +30,7 @@ from clozeline.train.task_heads._task_head import (
 
 
 class ClassificationTaskHead(RowTaskHead):
-    """Predicts the scores of all classes: the highest one, or for several labels all above 0."""
+    """Predicts the probabilities of all classes: a row has the highest, or all above one half."""
 
     columns = (LABELS,)
     pseudo_labels = True
@@ -60,12 +61,13 @@ class ClassificationTaskHead(RowTaskHead):
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
     ) -> Sequence[object]:
-        by_row: list[list[float]] = finite(scores).tolist()
-        return by_row
+        """Return the probabilities of the classes of each row."""
+        several = self.metadata.multi_label
+        return [(row.sigmoid() if several else row.softmax(-1)).tolist() for row in finite(scores)]
 
     def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
-        scores = array_of(predicted, np.float32)
-        return (scores > 0).astype(np.int64) if self.metadata.multi_label else scores.argmax(-1)
+        chances = array_of(predicted, np.float32)
+        return (chances > 0.5).astype(np.int64) if self.metadata.multi_label else chances.argmax(-1)
 
     def answers(self, rows: RowBatch) -> NDArray[Any]:
         """Return the class of each row [n], or 0 and 1 for several classes [n, classes], int64."""
@@ -88,24 +90,18 @@ class ClassificationTaskHead(RowTaskHead):
     def record(self, prediction: Any) -> Record:
         """Return the most probable class, or each class above one half, and all probabilities."""
         labels = self.metadata.labels
-        chances = map(rounded, self._chances(prediction).tolist())
-        by_name = dict(zip(labels, chances, strict=True))
+        by_name = dict(zip(labels, map(rounded, prediction), strict=True))
         if self.metadata.multi_label:
-            chosen = [name for name, score in zip(labels, prediction, strict=True) if score > 0]
+            chosen = [name for name, chance in zip(labels, prediction, strict=True) if chance > 0.5]
             return {"labels": chosen, "probabilities": by_name}
         best = labels[prediction.index(max(prediction))]
         return {"label": best, "probability": by_name[best], "probabilities": by_name}
 
-    def certain_class(self, prediction: object) -> tuple[int | tuple[int, ...], float]:
-        chances = self._chances(prediction)
+    def certain_class(self, prediction: Any) -> tuple[int | tuple[int, ...], float]:
         if self.metadata.multi_label:
-            sure = float(chances.maximum(1 - chances).min())
-            return tuple((chances > 0.5).nonzero()[:, 0].tolist()), sure
-        return int(chances.argmax()), float(chances.max())
-
-    def _chances(self, prediction: object) -> Tensor:
-        scores = torch.tensor(prediction)
-        return scores.sigmoid() if self.metadata.multi_label else scores.softmax(-1)
+            chosen = [index for index, chance in enumerate(prediction) if chance > 0.5]
+            return tuple(chosen), min(max(chance, 1 - chance) for chance in prediction)
+        return prediction.index(max(prediction)), max(prediction)
 
     def show(self, answer: Any) -> Any:
         if self.metadata.multi_label:
@@ -123,21 +119,12 @@ class ClassificationTaskHead(RowTaskHead):
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
         yield (gold, record["labels"]) if self.metadata.multi_label else ([gold], [record["label"]])
 
-    def baselines(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch
-    ) -> dict[str, NDArray[np.generic]]:
-        """Return `words`, and `majority`: the most frequent class, or the classes of most rows.
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        return SEVERAL_METRICS if self.metadata.multi_label else CLASS_METRICS
 
-        Of equally frequent classes, the first one counts.
-        """
-        from clozeline.train.task_heads._bag_of_words import fit_predict
-
-        answers = self.answers(train)
-        texts = self.texts(rows, task)
-        counts = (
-            answers.mean(0) > 0.5 if self.metadata.multi_label else np.bincount(answers).argmax()
-        )
-        return {
-            "majority": np.broadcast_to(counts, (len(texts), *np.shape(counts))).astype(np.int64),
-            "words": fit_predict(self.texts(train, task), answers, texts, self.metadata.texts),
-        }
+    def majority(self, answers: NDArray[Any]) -> Any:
+        """Return the most frequent class, the first of several, or the classes of most rows."""
+        if self.metadata.multi_label:
+            return (answers.mean(0) > 0.5).astype(np.int64)
+        return np.bincount(answers).argmax()

@@ -12,14 +12,17 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tokenize.published.folders import end_ids
+from clozeline.train.task_heads._metrics import CLASS_METRICS, NUMBER_METRICS, degenerate
 from clozeline.train.task_heads._task_head import (
+    Judged,
+    Metric,
     Record,
     TaskHead,
     TaskModel,
-    TaskScores,
     iterate_batches,
     stored_records,
 )
+from clozeline.train.task_heads._text_metrics import TEXT_METRICS, signatures
 
 
 class LmTaskHead(TaskHead):
@@ -73,55 +76,48 @@ class LmTaskHead(TaskHead):
         """Return 1 unless the text is an accepted target."""
         return float(record["text"].strip() not in {target.strip() for target in gold})
 
-    def score(
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        if self.metadata.words:
+            return {name: metric for name, metric in CLASS_METRICS.items() if not metric.of_model}
+        return NUMBER_METRICS if self._is_parsed else TEXT_METRICS
+
+    def judge(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
-    ) -> TaskScores:
-        """Return the scores of all texts, and of the most frequent target of the training set."""
-        from clozeline.train.task_heads import _metrics, _text_metrics
-
-        records = stored_records(rows)
-        known = [record["targets"][0] for record in stored_records(train)]
-        texts = [predicted[row] for row in range(len(records))]
-        majority = most_frequent_text(known)
-
-        if any(name in _metrics.METRICS for name in self.metadata.metrics):
-            return self._score_written(
-                [record["targets"][0] for record in records], texts, majority
-            )
-
-        golds = [record["targets"] for record in records]
-        language = next(iter(task.manifest.languages), "und")
-        return TaskScores(
-            len(records),
-            _text_metrics.text_metrics(self.metadata, texts, golds, language),
-            {
-                "majority": _text_metrics.text_metrics(
-                    self.metadata, [majority] * len(golds), golds, language
-                )
-            },
-            signatures=_text_metrics.signatures(self.metadata, golds, language),
-        )
-
-    def _score_written(
-        self, golds: Sequence[str], texts: Sequence[str], majority: str
-    ) -> TaskScores:
-        """Return the scores of texts that name classes or numbers.
+    ) -> Judged:
+        """Return accepted and generated texts, or the classes or numbers that they name.
 
         A text that names no class or number is wrong, as in T5's code: of two classes it counts as
         the wrong one, of more classes as no class, and as a number it is the lowest.
         """
-        from clozeline.train.task_heads._metrics import degenerate, score
+        golds = [record["targets"] for record in stored_records(rows)]
+        texts = [predicted[row] for row in range(len(golds))]
+        if not self._is_parsed:
+            language = next(iter(task.manifest.languages), "und")
+            return Judged(self.metadata, golds, texts, texts, language=language)
+        answers = np.array([self._parse(gold[0]) for gold in golds])
+        return Judged(self.metadata, answers, self._parse_all(texts, answers), texts)
 
-        answers = np.array([self._parse(gold) for gold in golds])
-        predicted = self._parse_all(texts, answers)
-        baseline = self._parse_all([majority] * len(golds), answers)
-        return TaskScores(
-            len(golds),
-            score(self.metadata, answers, predicted),
-            {"majority": score(self.metadata, answers, baseline)},
-            not self.metadata.words and degenerate(answers, predicted),
-            unparsable=sum(self._parse(text) is None for text in texts),
-        )
+    def baselines(self, task: TaskModel, train: RowBatch, rows: RowBatch) -> dict[str, Any]:
+        """Return `majority`, the most frequent target of the training set."""
+        text = most_frequent_text([record["targets"][0] for record in stored_records(train)])
+        texts = [text] * len(rows)
+        if not self._is_parsed:
+            return {"majority": texts}
+        return {"majority": self.judge(task, train, rows, dict(enumerate(texts))).guesses}
+
+    def remarks(self, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+        if not self._is_parsed:
+            return {"signatures": signatures(names, judged)}
+        return {
+            "degenerate": not self.metadata.words and degenerate(judged.gold, judged.guesses),
+            "unparsable": sum(self._parse(text) is None for text in judged.predictions),
+        }
+
+    @property
+    def _is_parsed(self) -> bool:
+        """Whether texts name classes or numbers."""
+        return self.metadata.metrics[0] not in TEXT_METRICS
 
     def _parse(self, text: str) -> float | None:
         text = text.strip()

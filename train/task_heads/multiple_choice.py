@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.data.stream.head_features import rows_of_choices
+from clozeline.train.task_heads._metrics import CHOICE_METRICS
 from clozeline.train.task_heads._task_head import (
     Record,
     RowTaskHead,
@@ -23,20 +23,22 @@ from clozeline.train.task_heads._task_head import (
 
 
 class MultipleChoiceTaskHead(RowTaskHead):
-    """Predicts the scores of the choices of an example.
+    """Predicts the probabilities of the choices of an example.
 
     Each choice is a row of the batch: see `rows_of_choices`.
     """
 
     unit = "questions"
     layout = None
+    metrics = CHOICE_METRICS
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
     ) -> Sequence[object]:
         # choices that an example lacks have the score -inf
         counts = tensors["choices"].tolist()
-        return [finite(row[:count]).tolist() for row, count in zip(scores, counts, strict=True)]
+        pairs = zip(scores, counts, strict=True)
+        return [finite(row[:count]).softmax(0).tolist() for row, count in pairs]
 
     def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
         return np.array([np.argmax(predicted[row]) for row in range(len(predicted))], np.int64)
@@ -49,15 +51,17 @@ class MultipleChoiceTaskHead(RowTaskHead):
         return {"choice": int, "probabilities": list[float]}
 
     def record(self, prediction: Any) -> Record:
-        chances = torch.tensor(prediction).softmax(0).tolist()
         return {
             "choice": prediction.index(max(prediction)),
-            "probabilities": list(map(rounded, chances)),
+            "probabilities": list(map(rounded, prediction)),
         }
 
     def error(self, gold: object, record: Record) -> float:
         """Return one minus the probability of the correct choice if another one is chosen."""
         return 0.0 if record["choice"] == gold else 1 - float(record["probabilities"][gold])
+
+    def majority(self, answers: NDArray[Any]) -> Any:
+        return np.bincount(answers).argmax()
 
     def baselines(
         self, task: TaskModel, train: RowBatch, rows: RowBatch
@@ -75,8 +79,8 @@ class MultipleChoiceTaskHead(RowTaskHead):
         targets = np.zeros(len(train_pairs))
         targets[np.cumsum(counts) - counts + right] = 1.0
         parts = np.split(fit_predict(train_pairs, targets, pairs, sides=2), np.cumsum(sizes)[:-1])
-        majority = np.full(len(rows), np.bincount(right).argmax())
-        return {"majority": majority, "words": np.array([part.argmax() for part in parts])}
+        words = np.array([part.argmax() for part in parts])
+        return {"majority": np.full(len(rows), self.majority(right)), "words": words}
 
 
 def _context_choice_pairs(

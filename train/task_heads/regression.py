@@ -13,10 +13,12 @@ from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.regression import RegressionHead
 from clozeline.pipeline.rows import RowBatch
+from clozeline.train.task_heads._metrics import NUMBER_METRICS, degenerate
 from clozeline.train.task_heads._task_head import (
+    Judged,
+    Metric,
     Record,
     RowTaskHead,
-    TaskModel,
     array_of,
     finite,
     rounded,
@@ -25,6 +27,10 @@ from clozeline.train.task_heads._task_head import (
 
 class RegressionTaskHead(RowTaskHead):
     """Predicts a number in the unit of the task."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        return NUMBER_METRICS
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the range of the task, unless it has one."""
@@ -73,18 +79,8 @@ class RegressionTaskHead(RowTaskHead):
         """Return the distance of the numbers."""
         return abs(float(record["score"]) - float(gold))
 
-    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
-        from clozeline.train.task_heads._metrics import degenerate
+    def remarks(self, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+        return {"degenerate": degenerate(judged.gold, judged.guesses)}
 
-        return degenerate(answers, values)
-
-    def baselines(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch
-    ) -> dict[str, NDArray[np.generic]]:
-        """Return `majority`, the mean number, and `words`."""
-        from clozeline.train.task_heads._bag_of_words import fit_predict
-
-        answers = self.answers(train)
-        texts = self.texts(rows, task)
-        words = fit_predict(self.texts(train, task), answers, texts, self.metadata.texts)
-        return {"majority": np.full(len(texts), answers.mean()), "words": words}
+    def majority(self, answers: NDArray[Any]) -> Any:
+        return answers.mean()

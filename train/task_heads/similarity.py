@@ -1,6 +1,6 @@
 """Compare texts by the cosines of their vectors, and score cosines or retrieval."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, pad_rows, scalar_column
-from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
+from clozeline.train.task_heads._metrics import NUMBER_METRICS, RETRIEVAL_METRICS
+from clozeline.train.task_heads._task_head import Judged, Metric, TaskModel, finite, iterate_batches
 from clozeline.train.task_heads.regression import RegressionTaskHead
 
 _SIDES: Final = ("input_ids", "input_ids_b")
@@ -38,6 +39,10 @@ class SimilarityTaskHead(RegressionTaskHead):
     columns = (SECOND_IDS, CROP_START, CROP_LENGTH)
     unit = "pairs"
     layout = None
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        return RETRIEVAL_METRICS if self._retrieves else NUMBER_METRICS
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
@@ -120,8 +125,8 @@ class SimilarityTaskHead(RegressionTaskHead):
 
         return predictions
 
-    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
-        return not self._retrieves and super().is_degenerate(answers, values)
+    def remarks(self, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+        return {} if self._retrieves else super().remarks(judged, names)
 
     def baselines(
         self, task: TaskModel, train: RowBatch, rows: RowBatch

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -27,10 +28,11 @@ from clozeline.train.task_heads._squad_metrics import (
     token_f1,
 )
 from clozeline.train.task_heads._task_head import (
+    Judged,
+    Metric,
     Record,
     TaskHead,
     TaskModel,
-    TaskScores,
     mean,
     rounded,
     windows_of,
@@ -65,12 +67,31 @@ class FoundAnswer:
     """score of "no answer" """
 
 
+def _mean_score(index: int, judged: Judged, *, answerable: bool = False) -> float:
+    """Return the mean over questions, or those with an answer, of one of `question_scores`."""
+    unanswerable = judged.metadata.unanswerable
+    return mean(
+        question_scores(guess, asked.answers, unanswerable=unanswerable)[index]
+        for asked, guess in zip(judged.gold, judged.guesses, strict=True)
+        if asked.answers or not answerable
+    )
+
+
+_METRICS: Final = {
+    "f1": Metric(partial(_mean_score, 1)),
+    "exact_match": Metric(partial(_mean_score, 0)),
+    "answerable_f1": Metric(partial(_mean_score, 1, answerable=True)),
+    "answerable_exact_match": Metric(partial(_mean_score, 0, answerable=True)),
+}
+
+
 class SpanTaskHead(TaskHead):
     """Predicts for each window score and ends of the best span, and the score of "no answer"."""
 
     columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
     layout = "squad"
+    metrics = _METRICS
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
@@ -166,35 +187,24 @@ class SpanTaskHead(TaskHead):
             token_f1(record["answer"], answer, unanswerable=unanswerable) for answer in gold or [""]
         )
 
-    def score(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
-    ) -> TaskScores:
-        """Return the scores of a model on all questions of a set.
+    def further_metrics(self, judged: Judged) -> tuple[str, ...]:
+        """Return the metrics of answerable questions alone, if questions may have no answer.
 
-        If questions may have no answer, add the scores of never giving an answer as a baseline.
+        Over all questions of SQuAD 2.0, never giving an answer reaches one half.
         """
+        has_both = self.metadata.unanswerable and any(asked.answers for asked in judged.gold)
+        return ("answerable_f1", "answerable_exact_match") if has_both else ()
+
+    def judge(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
+    ) -> Judged:
         asked = questions_of(rows)
-        answers = [
-            self.extract(question, rows, predicted, task.threshold).text for question in asked
-        ]
-        baselines = {}
-        if self.metadata.unanswerable:
-            baselines = {"no_answer": self.metrics(asked, [""] * len(asked))}
-        return TaskScores(len(asked), self.metrics(asked, answers), baselines)
+        answers = [self.extract(question, rows, predicted, task.threshold) for question in asked]
+        return Judged(self.metadata, asked, [answer.text for answer in answers], answers)
 
-    def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
-        """Return F1 and exact match for the best accepted answer, means over questions from 0 to 1.
-
-        If questions may have no answer, also return both over the answerable questions alone:
-        over all questions of SQuAD 2.0, never giving an answer reaches one half.
-        """
-        exact, f1 = self._question_scores(asked, answers)
-        metrics = {"f1": mean(f1), "exact_match": mean(exact)}
-        answerable = [number for number, question in enumerate(asked) if question.answers]
-        if self.metadata.unanswerable and answerable:
-            metrics["answerable_f1"] = mean(f1[number] for number in answerable)
-            metrics["answerable_exact_match"] = mean(exact[number] for number in answerable)
-        return metrics
+    def baselines(self, task: TaskModel, train: RowBatch, rows: RowBatch) -> dict[str, Any]:
+        """Return never giving an answer, if questions may have none."""
+        return {"no_answer": [""] * len(questions_of(rows))} if self.metadata.unanswerable else {}
 
     def choose_threshold(
         self, rows: RowBatch, predicted: Mapping[int, object]
@@ -202,18 +212,12 @@ class SpanTaskHead(TaskHead):
         """Return the threshold with the highest F1 on a set, and that F1; see `best_threshold`."""
         asked = questions_of(rows)
         answers = [self.extract(question, rows, predicted, math.inf) for question in asked]
-        _, f1 = self._question_scores(asked, [answer.text for answer in answers])
-        unanswered = [float(not any(map(normalize, question.answers))) for question in asked]
-        return best_threshold([answer.null - answer.score for answer in answers], f1, unanswered)
-
-    def _question_scores(
-        self, asked: Sequence[AskedQuestion], answers: Sequence[str]
-    ) -> tuple[list[float], list[float]]:
-        scores = [
-            question_scores(answer, question.answers, unanswerable=self.metadata.unanswerable)
+        f1 = [
+            question_scores(answer.text, question.answers, unanswerable=True)[1]
             for question, answer in zip(asked, answers, strict=True)
         ]
-        return [exact for exact, _ in scores], [f1 for _, f1 in scores]
+        unanswered = [float(not any(map(normalize, question.answers))) for question in asked]
+        return best_threshold([answer.null - answer.score for answer in answers], f1, unanswered)
 
     def extract(
         self,

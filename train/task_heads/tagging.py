@@ -2,9 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, TypeAlias
+from operator import eq
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -15,16 +16,16 @@ from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem
 from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.task_heads._task_head import (
+    Judged,
+    Metric,
     Record,
     TaskHead,
     TaskModel,
-    TaskScores,
     finite,
     mean,
     windows_of,
 )
 
-Tags: TypeAlias = list[list[str]]
 _BEST = 0
 _SEQUENCE = 1
 
@@ -36,6 +37,18 @@ class TaggedSentence:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JudgedTags(Judged):
+    """Tags of sentences."""
+
+    unknown: Sequence[bool] = ()
+    """for each word, whether the training set lacks it"""
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.gold))
 
 
 class TaggingTaskHead(TaskHead):
@@ -108,72 +121,39 @@ class TaggingTaskHead(TaskHead):
         for pair in zip(gold, record["tags"], strict=True):
             yield pair[:1], pair[1:]
 
-    def score(
-        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
-    ) -> TaskScores:
-        """Return the scores of all words; words without tokens get the tag O.
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics of all words; words without tokens get the tag O.
 
-        In addition to the task's metrics: for entities `argmax_entity_f1`, with the best tag of
-        each word by itself; for other classes `unknown_accuracy`, on words that the training set
-        lacks.
+        `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity;
+        `strict_entity_f1` counts only well-formed IOB2 entities, `argmax_entity_f1` takes the best
+        tag of each word by itself, and `unknown_accuracy` is on words that the training set lacks.
         """
+        return _ENTITY_METRICS if self._has_entities else _WORD_METRICS
+
+    def further_metrics(self, judged: Judged) -> tuple[str, ...]:
+        return ("argmax_entity_f1",) if self._has_entities else ("unknown_accuracy",)
+
+    def judge(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
+    ) -> Judged:
         sentences = self.sentences(rows)
-        known = self.sentences(train)
-        gold = [sentence.tags for sentence in sentences]
-        is_known = {word for sentence in known for word in sentence.words}
-        is_unknown = [word not in is_known for sentence in sentences for word in sentence.words]
-
-        def metrics(predicted: Tags) -> dict[str, float]:
-            scores = self.metrics(gold, predicted)
-            if not self._has_entities:
-                scores["unknown_accuracy"] = _accuracy(gold, predicted, is_unknown)
-            return scores
-
+        known = {word for sentence in self.sentences(train) for word in sentence.words}
         best, sequence = (
             [self._collect(sentence, rows, predicted, way) for sentence in sentences]
             for way in (_BEST, _SEQUENCE)
         )
-        scores = metrics(sequence)
-        baselines = {name: metrics(tags) for name, tags in self.baselines(known, sentences).items()}
-
-        if self._has_entities:
-            scores["argmax_entity_f1"] = self.metrics(gold, best)["entity_f1"]
-            baselines = {
-                name: {**of_baseline, "argmax_entity_f1": of_baseline["entity_f1"]}
-                for name, of_baseline in baselines.items()
-            }
-
-        return TaskScores(sum(map(len, gold)), scores, baselines)
-
-    def metrics(
-        self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Return the metrics of tags, sentence by sentence.
-
-        `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity;
-        `strict_entity_f1` counts only well-formed IOB2 entities. Both are computed over all
-        sentences at once.
-        """
-        from seqeval.metrics import f1_score
-        from seqeval.scheme import IOB2
-
-        accuracy = _accuracy(gold, predicted)
-        if not self._has_entities:
-            return {"accuracy": accuracy}
-        sides = [list(map(list, gold)), list(map(list, predicted))]
-        if not any(tag != NO_ENTITY for side in sides for tags in side for tag in tags):
-            return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
-        return {
-            "entity_f1": float(f1_score(*sides, zero_division=0)),
-            "strict_entity_f1": float(
-                f1_score(*sides, mode="strict", scheme=IOB2, zero_division=0)
-            ),
-            "accuracy": accuracy,
-        }
+        return JudgedTags(
+            self.metadata,
+            [list(sentence.tags) for sentence in sentences],
+            sequence,
+            best,
+            unknown=[word not in known for sentence in sentences for word in sentence.words],
+        )
 
     def baselines(
-        self, train: Sequence[TaggedSentence], sentences: Sequence[TaggedSentence]
-    ) -> dict[str, Tags]:
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, list[list[str]]]:
         """Return the tags of each baseline, fitted on the training set.
 
         `majority` gives every word the most frequent tag of all words. `most_frequent_tag` gives
@@ -181,7 +161,7 @@ class TaggingTaskHead(TaskHead):
         tags, the first of the task counts.
         """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for sentence in train:
+        for sentence in self.sentences(train):
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
                 counts[word][tag] += 1
 
@@ -190,6 +170,7 @@ class TaggingTaskHead(TaskHead):
         def most_frequent(tags: Counter[str]) -> str:
             return min(tags, key=lambda tag: (-tags[tag], order[tag]))
 
+        sentences = self.sentences(rows)
         overall = most_frequent(sum(counts.values(), Counter()))
         by_word = {word: most_frequent(tags) for word, tags in counts.items()}
         return {
@@ -221,15 +202,46 @@ class TaggingTaskHead(TaskHead):
         return tags
 
 
-def _accuracy(
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    chosen: Sequence[bool] | None = None,
-) -> float:
-    """Return the share of correct words, of all words or of the chosen ones."""
-    right = [
-        tag == guess
-        for sides in zip(gold, predicted, strict=True)
-        for tag, guess in zip(*sides, strict=True)
-    ]
-    return mean(right if chosen is None else list(compress(right, chosen)))
+def _accuracy(judged: JudgedTags) -> float:
+    return mean(_right_words(judged))
+
+
+def _unknown_accuracy(judged: JudgedTags) -> float:
+    return mean(compress(_right_words(judged), judged.unknown))
+
+
+def _right_words(judged: Judged) -> Iterator[bool]:
+    for tags, guesses in zip(judged.gold, judged.guesses, strict=True):
+        yield from map(eq, tags, guesses)
+
+
+def _entity_f1(judged: Judged, **keys: Any) -> float:
+    from seqeval.metrics import f1_score
+
+    sides = [judged.gold, judged.guesses]
+    if not any(tag != NO_ENTITY for side in sides for tags in side for tag in tags):
+        return 0.0
+    return float(f1_score(*sides, zero_division=0, **keys))
+
+
+def _strict_entity_f1(judged: Judged) -> float:
+    from seqeval.scheme import IOB2
+
+    return _entity_f1(judged, mode="strict", scheme=IOB2)
+
+
+def _argmax_entity_f1(judged: Judged) -> float:
+    best = judged.guesses if judged.predictions is None else judged.predictions
+    return _entity_f1(replace(judged, guesses=best))
+
+
+_WORD_METRICS: Final = {
+    "accuracy": Metric(_accuracy),
+    "unknown_accuracy": Metric(_unknown_accuracy),
+}
+_ENTITY_METRICS: Final = {
+    **_WORD_METRICS,
+    "entity_f1": Metric(_entity_f1),
+    "strict_entity_f1": Metric(_strict_entity_f1),
+    "argmax_entity_f1": Metric(_argmax_entity_f1),
+}

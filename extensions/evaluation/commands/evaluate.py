@@ -20,14 +20,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from clozeline.command_line import ChoosesMode, Hidden
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Names, config_class
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
@@ -66,6 +66,8 @@ class EvaluateOptions(Scored, MovedSets):
     """folder of the split next to the training set: dev, test, dev_matched"""
     task: Path | None = None
     """folder of the task's sets; default: that of the run's training set"""
+    metrics: Names = field(default_factory=list)
+    """metrics to compute, such as [macro_f1, log_loss]; empty: those that the set names"""
     predictions: OutputPath | None = None
     """file for the predictions, as JSON lines: each with its texts, the gold answer and the
     error"""
@@ -253,7 +255,7 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
             if options.errors:
                 lines = list(error_lines(answer, records))
 
-        result = to_json({**scores_of(opened, rows, predicted), **used}), lines
+        result = to_json({**scores_of(opened, rows, predicted, options.metrics), **used}), lines
 
     return result if world is None else world.gather(result)[0]
 
@@ -293,6 +295,7 @@ def score_heldout(options: EvaluateOptions) -> tuple[str, list[str]]:
     if non_default_keys(options).keys() & {
         "split",
         "task",
+        "metrics",
         "predictions",
         "errors",
         "exit",

@@ -18,6 +18,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.task_heads import _squad_metrics
 from clozeline.train.task_heads._squad_metrics import best_threshold, exact_match, token_f1
+from clozeline.train.task_heads._task_head import Judged
 from clozeline.train.task_heads.span import AskedQuestion, SpanTaskHead, questions_of
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
@@ -65,14 +66,20 @@ def test_the_best_accepted_answer_counts():
         AskedQuestion("", "", (), ()),
     ]
 
-    assert SpanTaskHead(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
-    assert SpanTaskHead(V2).metrics(asked, ["big dog", ""]) == {
+    def scores(facts, asked, guesses):
+        answer = SpanTaskHead(facts)
+        judged = Judged(facts, asked, guesses)
+        names = (*facts.metrics, *answer.further_metrics(judged))
+        return {name: answer.metrics[name].of(judged) for name in names}
+
+    assert scores(V1, asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
+    assert scores(V2, asked, ["big dog", ""]) == {
         "f1": pytest.approx(5 / 6),
         "exact_match": 0.5,
         "answerable_f1": pytest.approx(2 / 3),
         "answerable_exact_match": 0.0,
     }
-    assert SpanTaskHead(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
+    assert scores(V2, asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
 
 
 def letters(folder, texts):

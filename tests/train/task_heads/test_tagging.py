@@ -12,6 +12,7 @@ from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.train.task_heads._task_head import Judged
 from clozeline.train.task_heads.tagging import TaggedSentence, TaggingTaskHead
 from tests.pipeline.task_files import write_vocabulary
 
@@ -37,7 +38,9 @@ POS = TaskMetadata(
     ids=["no begin", "two types", "neighbors", "nothing", "none found", "right"],
 )
 def test_both_modes(gold, found, lenient, strict):
-    scores = TaggingTaskHead(FACTS).metrics([gold.split()], [found.split()])
+    judged = Judged(FACTS, [gold.split()], [found.split()])
+    known = TaggingTaskHead(FACTS).metrics
+    scores = {name: known[name].of(judged) for name in FACTS.metrics}
 
     assert (scores["entity_f1"], scores["strict_entity_f1"]) == (
         pytest.approx(lenient),
@@ -129,9 +132,9 @@ def test_baselines():
         sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"),
         sentence("cat dog", "NOUN NOUN"),
     ]
-    found = TaggingTaskHead(POS).baselines(
-        train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")]
-    )
+    answer = TaggingTaskHead(POS)
+    answer.sentences = list
+    found = answer.baselines(None, train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
 
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]

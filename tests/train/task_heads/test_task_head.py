@@ -1,5 +1,6 @@
 """What all answers share, rows without an answer, and the baselines of rows and choices."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,21 +60,8 @@ HEADS = [
 ]
 
 
-def answers(head, **facts):
-    return task_head_of(
-        TaskMetadata(
-            **(
-                {
-                    "name": "t",
-                    "head": head,
-                    "metrics": (),
-                    "labels": ("a", "b"),
-                }
-                | facts
-            )
-        ),
-        head,
-    )
+def answers(head, labels=("a", "b"), **facts):
+    return task_head_of(TaskMetadata(name="t", head=head, metrics=(), labels=labels, **facts), head)
 
 
 def test_a_row_counts_once():
@@ -167,10 +155,9 @@ def test_a_table_has_a_column_for_each_field_of_a_record(head):
     assert all(rows_for(answer.metadata).inputs[0])
 
 
-def item(head, values, key=None):
-    labels = ("a", "b") if head == "classification" else ()
-    facts = TaskMetadata(name="t", head=head, metrics=(), labels=labels)
-    return rows_for(facts).item(values, READER, 4, key)
+def item(head, values):
+    facts = answers(head, ("a", "b") if head == "classification" else ()).metadata
+    return rows_for(facts).item(values, READER, 4, None)
 
 
 @pytest.mark.parametrize(
@@ -398,7 +385,8 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     )
     choices = {"choices": torch.tensor([2, 3])}
 
-    assert MultipleChoiceTaskHead(facts).read(scores, choices, train) == [
-        [1.0, 2.0],
-        [0.0, 3.0, 1.0],
-    ]
+    read = MultipleChoiceTaskHead(facts).read(scores, choices, train)
+
+    assert [len(chances) for chances in read] == [2, 3]
+    assert [sum(chances) for chances in read] == pytest.approx([1.0, 1.0])
+    assert read[0][1] / read[0][0] == pytest.approx(math.e)

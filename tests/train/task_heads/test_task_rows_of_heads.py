@@ -1,6 +1,5 @@
 """Rows that break a rule of their task, labels of a set, and records of predictions."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -149,45 +148,30 @@ def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
 def test_records_say_the_class_and_how_sure_the_model_is():
     one = ClassificationTaskHead(ONE)
     several = ClassificationTaskHead(SEVERAL)
-    scores = [0.0, 2.0, -1.0]
-    sure = 1 / (1 + math.exp(-2))
+    sure = 0.875
+    chances = [1 - sure, sure]
 
-    assert one.record(scores[:2]) == {
+    assert one.record(chances) == {
         "label": "1",
-        "probability": pytest.approx(sure, abs=1e-6),
-        "probabilities": {
-            "0": pytest.approx(1 - sure, abs=1e-6),
-            "1": pytest.approx(sure, abs=1e-6),
-        },
+        "probability": sure,
+        "probabilities": {"0": 1 - sure, "1": sure},
     }
-    assert one.certain_class(scores[:2]) == (1, pytest.approx(sure))
+    assert one.certain_class(chances) == (1, sure)
 
-    record = several.record(scores)
+    record = several.record([0.25, sure, 0.5])
 
-    assert (record["labels"], record["probabilities"]["b"]) == (
-        ["b"],
-        pytest.approx(sure, abs=1e-6),
-    )
-    assert several.certain_class([3.0, 2.0, -4.0]) == ((0, 1), pytest.approx(sure))
+    assert (record["labels"], record["probabilities"]["b"]) == (["b"], sure)
+    assert several.certain_class([0.9375, sure, 0.0625]) == ((0, 1), sure)
     assert [*several.classes(["a"], record)] == [(["a"], ["b"])]
     assert [*one.classes("0", {"label": "1"})] == [(["0"], ["1"])]
     assert [one.show(1), several.show([1, 0, 1])] == ["1", ["a", "c"]]
-    assert one.values({1: [0.0, 2.0], 0: [1.0, 0.0]}).tolist() == [0, 1]
-    assert several.values({0: scores}).tolist() == [[0, 1, 0]]
+    assert one.values({1: chances, 0: chances[::-1]}).tolist() == [0, 1]
+    assert several.values({0: [0.25, sure, 0.5]}).tolist() == [[0, 1, 0]]
 
-    record = MultipleChoiceTaskHead(CHOICES).record([0.0, 2.0])
+    record = MultipleChoiceTaskHead(CHOICES).record(chances)
 
-    assert record == {
-        "choice": 1,
-        "probabilities": [
-            pytest.approx(1 - sure, abs=1e-6),
-            pytest.approx(sure, abs=1e-6),
-        ],
-    }
-    assert [MultipleChoiceTaskHead(CHOICES).error(gold, record) for gold in (1, 0)] == [
-        0.0,
-        pytest.approx(sure, abs=1e-6),
-    ]
+    assert record == {"choice": 1, "probabilities": chances}
+    assert [MultipleChoiceTaskHead(CHOICES).error(gold, record) for gold in (1, 0)] == [0.0, sure]
     assert RegressionTaskHead(NUMBER).error(2.0, RegressionTaskHead(NUMBER).record(0.5)) == 1.5
 
     tags = {"words": ["a", "b", "c"], "tags": ["O", "B-X", "O"]}

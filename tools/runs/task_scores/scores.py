@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,25 @@ from clozeline.tools.runs.task_scores.task_run import TaskRun, set_rows
 
 
 def scores_of(
-    opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
+    opened: TaskRun,
+    rows: RowBatch,
+    predicted: Mapping[int, object],
+    metrics: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the scores of all rows with everything needed to interpret them, as data for JSON."""
     metadata = opened.facts
     manifest = opened.shards.manifest
-    scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
-    metrics = dict(scored.metrics)
+    train = set_rows(opened.train)
+    scored = opened.answer.score(opened.task, train, rows, predicted, metrics)
     baselines = {name: dict(values) for name, values in scored.baselines.items()}
     return {
         "task": metadata.name,
         "split": manifest.name.rpartition("/")[2],
         "n": scored.count,
         "unit": opened.answer.score_unit,
-        "metrics": metrics,
+        "metrics": dict(scored.metrics),
         "baselines": baselines,
-        "below": {metric: scored.better_baselines(metric) for metric in metrics},
+        "below": {metric: scored.better_baselines(metric) for metric in scored.metrics},
         "degenerate": scored.degenerate,
         "seed": opened.seed,
         **opened.trained.provenance,
@@ -90,7 +93,9 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
 
     for metric, value in scores["metrics"].items():
         others = ", ".join(
-            f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items()
+            f"{name} {baseline[metric]:.4f}"
+            for name, baseline in scores["baselines"].items()
+            if metric in baseline
         )
         below = scores["below"][metric]
         note = f"  (baselines: {others})" if others else ""

@@ -35,6 +35,13 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     ) == ("sst2", "dev", 21, 7)
     assert scores["baselines"].keys() == {"majority", "words"}
     assert scores["baselines"]["words"]["accuracy"] == 1.0
+    assert main([str(tuned), "--json", "metrics=[log_loss, macro_f1]"]) == 0
+
+    scores = json.loads(capsys.readouterr().out)
+
+    assert scores["metrics"].keys() == {"log_loss", "macro_f1"}
+    assert scores["metrics"]["log_loss"] == pytest.approx(own["losses"]["classification"], rel=1e-5)
+    assert scores["baselines"]["words"] == {"macro_f1": 1.0}
     assert main([str(tuned), "split=train"]) == 0
     assert "sst2 train: 60 texts; step 6, seed 7" in capsys.readouterr().out
 
@@ -65,6 +72,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
         (["window=4"], "window"),
         (["suite=blimp", "input=a", "perplexity=b"], "suite"),
         (["suite=lm_eval", "input=a"], "suite=lm_eval: needs tasks=[NAME, ...]"),
+        (["metrics=[bleu]"], "expected metrics of the task sst2 (accuracy, log_loss, macro_f1"),
         (["tune=true"], "tune: sst2 has no questions without answers"),
     ],
 )
