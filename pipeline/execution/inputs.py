@@ -162,7 +162,10 @@ def _as_local_path(pattern: str) -> str:
 def _expand(
     pattern: str, entry: InputEntry, skipped: Counter[str]
 ) -> list[tuple[str, Path | RemoteFile, str | None]]:
-    """Return the files of a pattern that are read: name, file, and folder if it names one."""
+    """Return the files of a pattern that are read: name, file, and folder if it names one.
+
+    Hidden files and outputs of Clozeline in a folder are skipped.
+    """
 
     def is_read(name: str) -> bool:
         """Return whether a file is read, judged by its name.
@@ -184,7 +187,12 @@ def _expand(
 
     is_folder = Path(pattern).is_dir()
     root = Path(pattern) if is_folder else _root(pattern)
-    paths = _files_of(root) if is_folder else _matches(pattern)
+    if is_folder and _is_output(root):
+        raise ConfigurationError(
+            f"input {pattern!r}: this folder is an output of Clozeline; name the files to read "
+            "by a pattern"
+        )
+    paths = [path for _, files in _walk(root) for path in files] if is_folder else _matches(pattern)
     prefix = os.path.join(root, "")  # noqa: PTH118 (`relative_to` takes ten times as long)
     named = {str(path).removeprefix(prefix): path for path in paths}
     if not Path(pattern).is_file():
@@ -197,16 +205,6 @@ def _expand(
         )
     folder = pattern if is_folder else None
     return [(name, path, folder) for name, path in named.items()]
-
-
-def _files_of(folder: Path) -> list[Path]:
-    """Return the files of an input folder, without hidden files and outputs of Clozeline."""
-    if _is_output(folder):
-        raise ConfigurationError(
-            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read "
-            "by a pattern"
-        )
-    return [path for _, files in _walk(folder) for path in files]
 
 
 def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, list[Path]]]:

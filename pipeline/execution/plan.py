@@ -7,7 +7,7 @@ plan holds no absolute path, so you can move or copy the inputs and every uid st
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -177,8 +177,9 @@ def _make_plan(
         inputs.append({**planned, **role, "state": _describe_state(file)})
 
     if recipe.has(PLAN_STAGE):  # the files of a task have other readers
-        new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
-        _check_types([file for file, entry in new if _has_unknown_type(file, entry)])
+        _check_types(
+            each for each in zip(files, inputs, strict=True) if each[0].source not in known
+        )
 
     _check_options(recipe, files, inputs)
     compared = next((entry for entry in recipe.input if entry.role), None)
@@ -217,16 +218,13 @@ def _options(entry: InputEntry) -> dict[str, Any]:
     return {name: value for name, value in to_data(entry).items() if name not in _LOCATION_KEYS}
 
 
-def _has_unknown_type(file: SourceFile, planned: Mapping[str, Any]) -> bool:
-    """Return whether neither the content nor the name of a file determines its reader."""
-    return (
-        file.bytes > 0
-        and file.entry.reader is None
-        and is_fallback_reader(file.path, planned["reader"])
-    )
-
-
-def _check_types(unknown: Sequence[SourceFile]) -> None:
+def _check_types(planned: Iterable[tuple[SourceFile, Mapping[str, Any]]]) -> None:
+    """Refuse files whose reader neither their content nor their name determines."""
+    unknown = [
+        file
+        for file, entry in planned
+        if file.bytes and not file.entry.reader and is_fallback_reader(file.path, entry["reader"])
+    ]
     if not unknown:
         return
     tools = {
