@@ -221,6 +221,11 @@ class RowBatch:
         fixed = {name: column[rows] for name, column in self.fixed.items()}
         return RowBatch(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
+    def cut(self, start: int, stop: int) -> RowBatch:
+        """Return rows `start` to `stop` - 1, as views."""
+        columns = {name: column.cut(start, stop) for name, column in self.columns.items()}
+        return RowBatch({name: column[start:stop] for name, column in self.fixed.items()}, columns)
+
     @staticmethod
     def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
         """Return the rows of all parts, one part after another."""

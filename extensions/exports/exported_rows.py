@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.block import arrow_schema, cut, to_batch
+from clozeline.pipeline.shards.block import arrow_schema, to_batch
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ExportedRows:
             start = 0
             while start < len(rows):
                 stop = min(len(rows), start + self.file_rows - count)
-                waiting.append(cut(rows, start, stop))
+                waiting.append(rows.cut(start, stop))
                 start, count = stop, count + stop - start
                 if count == self.file_rows:
                     yield RowBatch.concatenate(waiting)

@@ -245,25 +245,20 @@ class CorruptManifest(Unit[CorruptCounts]):
             },
             grouping=samples.grouping.model_dump() if samples.grouping else None,
             variants=first.variants,
-            objective=objective_metadata(entry, objective),
+            objective={
+                "name": objective.name,
+                "label": objective.label,
+                "options": to_data(entry.objective.options),
+                "architecture": objective.architecture,
+                "heads": list(objective.heads),
+                "frame": objective.form.model_dump(),
+            },
             languages=samples.languages,
             parents=[samples.as_parent("samples")],
             config=to_data(entry),
         )
 
         require_written("corrupt", set_counts["examples"], set_counts["tokens"], manifest)
-
-
-def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
-    """Return the value of the manifest's key `objective`."""
-    return {
-        "name": objective.name,
-        "label": objective.label,
-        "options": to_data(entry.objective.options),
-        "architecture": objective.architecture,
-        "heads": list(objective.heads),
-        "frame": objective.form.model_dump(),
-    }
 
 
 _SET_COUNTS: Final = ("objectives", EACH, EACH)

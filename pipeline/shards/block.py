@@ -256,15 +256,6 @@ def _convert_values(values: NDArray[np.generic], dtype: str, name: str) -> NDArr
     return values.astype(dtype)
 
 
-def cut(rows: RowBatch, start: int, stop: int) -> RowBatch:
-    """Return rows `start` to `stop` - 1, as views."""
-    columns = {
-        name: Ragged(column.values, column.offsets[start : stop + 1])
-        for name, column in rows.columns.items()
-    }
-    return RowBatch({name: column[start:stop] for name, column in rows.fixed.items()}, columns)
-
-
 _HEADER: Final = 2  # numbers of fields in the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
 _MOST_PADDING_BYTES: Final = 64

@@ -33,7 +33,6 @@ from clozeline.pipeline.shards.block import (
     arrow_schema,
     base_columns,
     block_bytes,
-    cut,
     feature_columns,
     holds_ids,
     to_batch,
@@ -239,12 +238,12 @@ def _recut(portions: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
         start = 0
         while buffered + len(portion) - start >= size:
             stop = start + size - buffered
-            yield _concatenate([*pending, cut(portion, start, stop)])
+            yield _concatenate([*pending, portion.cut(start, stop)])
             pending = []
             buffered = 0
             start = stop
         if start < len(portion):
-            pending.append(cut(portion, start, len(portion)))
+            pending.append(portion.cut(start, len(portion)))
             buffered += len(portion) - start
 
     if buffered:

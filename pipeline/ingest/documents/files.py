@@ -6,10 +6,10 @@ Equal rows give equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from clozeline.pipeline.ingest.documents.schema import DICTIONARY_TYPE, DOCUMENT
 from clozeline.recorded_file import RecordedFile
 from clozeline.repair import rebuild_hint
 from clozeline.seeding import fraction
+
+Item = TypeVar("Item")
 
 DOCUMENTS_FOLDER: Final = "documents/"
 """Folder of the documents, in a stage's folder."""
@@ -180,7 +182,7 @@ def read_batches(
         ) from error
 
 
-def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
+def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: str) -> int:
     # One dictionary per column grows over the file. Arrow files may add entries but not replace
     # them; adding to an empty dictionary counts as replacing it, hence the first entry "".
     known: dict[str, dict[str, int]] = {
@@ -195,7 +197,9 @@ def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]]
     count = 0
 
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-        for rows_of_batch in _split_batches(rows, text):
+        for rows_of_batch in split_batches(
+            rows, lambda row: len(row[text]), _BATCH_ROWS, _BATCH_CHARACTERS
+        ):
             batch = _make_batch(schema, rows_of_batch, known)
             writer.write_batch(batch)
             count += batch.num_rows
@@ -222,16 +226,20 @@ def _make_batch(
     return pa.record_batch(columns, schema=schema)
 
 
-def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
+def split_batches(
+    items: Iterable[Item], count: Callable[[Item], int], most: int, most_characters: int
+) -> Iterator[list[Item]]:
+    """Yield lists of at most `most` items and, except for a longer item, `most_characters`."""
+    batch: list[Item] = []
     characters = 0
-    for row in rows:
-        if batch and (len(batch) == _BATCH_ROWS or characters + len(row[text]) > _BATCH_CHARACTERS):
+    for item in items:
+        size = count(item)
+        if batch and (len(batch) == most or characters + size > most_characters):
             yield batch
             batch = []
             characters = 0
-        batch.append(row)
-        characters += len(row[text])
+        batch.append(item)
+        characters += size
     if batch:
         yield batch
 

@@ -1,6 +1,6 @@
 """The first pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.stages import Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import read_documents, split_batches
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
@@ -284,7 +284,10 @@ class TokenizeDocuments(Unit[EncodeCounts]):
                 extra=self.extra,
             )
 
-            for batch in _batches(read_documents(open_documents(inputs, self.part))):
+            documents = read_documents(open_documents(inputs, self.part))
+            for batch in split_batches(
+                documents, lambda each: len(each.text), _BATCH_DOCUMENTS, _BATCH_CHARACTERS
+            ):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
                 for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
@@ -340,20 +343,6 @@ def _count(item: TokenDocument) -> EncodeCounts:
         counts["target_languages"] = {item.document.target_language or "und": other}
 
     return counts
-
-
-def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    characters = 0
-    for document in documents:
-        batch.append(document)
-        characters += len(document.text)
-        if len(batch) == _BATCH_DOCUMENTS or characters >= _BATCH_CHARACTERS:
-            yield batch
-            batch = []
-            characters = 0
-    if batch:
-        yield batch
 
 
 @lru_cache(maxsize=1)

@@ -132,15 +132,10 @@ class ImportTokenizer(Unit[TokenizerCounts]):
         )
         ids = {piece: first + number for number, piece in enumerate(published.added)}
         if ids:
-            listed = ", ".join(
-                f"{piece} {token}" for piece, token in list(ids.items())[:_MOST_LISTED_PIECES]
-            )
-            listed += (
-                f" and {len(ids) - _MOST_LISTED_PIECES} more up to {max(ids.values())}"
-                if len(ids) > _MOST_LISTED_PIECES
-                else ""
-            )
-            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, listed)
+            listed = [f"{piece} {token}" for piece, token in ids.items()]
+            shown = ", ".join(listed[:_MOST_LISTED_PIECES])
+            shown += " …" * (len(ids) > _MOST_LISTED_PIECES)
+            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, shown)
 
         return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
 

@@ -25,7 +25,6 @@ from clozeline.pipeline.shards import (
     open_shards,
     write_shard,
 )
-from clozeline.pipeline.shards.block import cut
 from clozeline.pipeline.shards.manifest import SHARD_LIMIT
 from tests.shard_sets import COLUMNS, IDS, list_column, rows, toy_set, write_set
 
@@ -101,7 +100,7 @@ def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     count = len(lengths)
     content = rows(range(1, count + 1), lengths)
     parts = [
-        cut(content, start, stop)
+        content.cut(start, stop)
         for start, stop in pairwise(np.cumsum([0, *map(len, portions)]).tolist())
     ]
     options = {"block_rows": block_rows, "container": form[0], "codec": form[1]}

@@ -189,10 +189,9 @@ class Builder:
 
     def _batch(self, rows: RowBatch, start: int, samples: int, epoch: float) -> Batch:
         """Collate the micro-batch that starts at a row."""
-        stop = start + self.assembly.micro_batch
-        columns = {name: column.cut(start, stop) for name, column in rows.columns.items()}
-        origin = rows.fixed["origin"][start:stop]
-        tensors = self.assembly.collate(columns, rows.fixed["weight"][start:stop], origin[:, 0])
+        part = rows.cut(start, start + self.assembly.micro_batch)
+        origin = part.fixed["origin"]
+        tensors = self.assembly.collate(part.columns, part.fixed["weight"], origin[:, 0])
         return Batch(tensors, tensors["row_weight"], origin, samples, epoch)
 
 

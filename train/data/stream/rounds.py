@@ -23,7 +23,6 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.shards.block import cut
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, ReadingRound
 from clozeline.train.data.stream.padding import empty_rows
@@ -223,7 +222,7 @@ class Source:
         return (
             rows
             if (piece.start, piece.stop) == (0, len(rows))
-            else cut(rows, piece.start, piece.stop)
+            else rows.cut(piece.start, piece.stop)
         )
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
