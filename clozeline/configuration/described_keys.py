@@ -38,7 +38,7 @@ class DescribedKey(NamedTuple):
     type: str
     default: str
     meaning: str
-    """the docstring below the field"""
+    """the docstring below the field, or else that of its config class"""
 
 
 def describe(
@@ -59,10 +59,17 @@ def describe(
             if common and find_annotation(field, Common) is None:
                 yield from nested
                 continue
-            text = field.description or _docstrings(inner).get(name, "")
+            text = field.description or _docstrings(inner).get(name) or _summarize(kind)
             default = "" if next(_config_classes(kind), None) else _default_text(field)
             yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
+
+
+def _summarize(kind: object) -> str:
+    """Return the first sentence about the config class of a key; "" if it has none."""
+    for schema in _config_classes(kind):
+        return (inspect.getdoc(schema) or "").partition("\n\n")[0].removesuffix(".")
+    return ""
 
 
 @functools.cache

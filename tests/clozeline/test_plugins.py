@@ -242,7 +242,7 @@ def test_an_installed_extension_has_short_names_in_every_place(installed):
         (["--help"], "Train on rare tokens, and count words"),
         (["capitals", "few.txt"], "0.67  few.txt"),
         (["word-counts", "--help"], "word_counts.least_length"),
-        (["train", "--help", "all"], "row_counter.per"),
+        (["train", "--help", "all"], "row_counter: mapping: Count the rows of a training\n"),
         (["check", "radam"], "kept"),
         (["show", "rare_tokens", "The sea was calm and the boat went out."], "labels"),
     ):
