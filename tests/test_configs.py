@@ -7,9 +7,6 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import flatten, load_config
-from clozeline.extensions.evaluation.prompting.template import Template
-from clozeline.extensions.studies.published_scores import PublishedTable
-from clozeline.extensions.studies.study_plan import Study, load_study
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.train.configuration.config import TrainConfig
@@ -21,12 +18,9 @@ CONFIGS = [
     path
     for path in sorted((ROOT / "configs").rglob("*.yaml"))
     if path.parent.name not in ("models", "bases", "launch")
+    and path.relative_to(ROOT).parts[1] not in ("prompts", "published", "studies")
 ]
-RECIPES = [
-    path
-    for path in CONFIGS
-    if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)
-]
+RECIPES = [path for path in CONFIGS if not {"tasks", "compression", "textbook"} & set(path.parts)]
 """All but those of tasks, which read no documents and start from another run, and of what stands
 for itself."""
 BODY = [
@@ -42,22 +36,6 @@ def relative(path):
 def load(path, *more):
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so
     on."""
-    if path.parent.parent.name == "studies":
-        load_study(path)
-        check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
-        head = (
-            []
-            if "\n    heads:" in path.read_text(encoding="utf-8")
-            else ["model.heads={masked_lm: 1.0}"]
-        )
-        # a variant or a base may have the head
-        load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])
-        return load_config(Study, path, more)
-
-    if path.parent.name == "published":
-        return load_config(PublishedTable, path, more)
-    if path.parent.name == "prompts":
-        return load_config(Template, path, more)
     if path.stem.startswith("pipeline") or path.parent.name == "tasks":
         recipe = load_recipe(path, [f"output={ROOT / 'runs'}", *more])
         if path.stem.startswith("pipeline"):

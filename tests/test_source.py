@@ -42,6 +42,22 @@ FORBIDDEN_CALLS = frozenset(
     }
 )
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
+USE_EXTENSIONS = frozenset(
+    {
+        "tests/golden_readers.py",
+        "tests/tools/experiments/test_finetune.py",
+        "tests/tools/models/export/test_finetuned_classes.py",
+        "tests/tools/models/export/test_writing.py",
+        "tests/tools/models/test_compress.py",
+        "tests/tools/models/test_elsewhere.py",
+        "tests/tools/runs/task_scores/test_early_exits.py",
+        "tests/tools/runs/task_scores/test_task_run.py",
+        "tests/tools/runs/test_predict.py",
+        "tests/train/task_heads/test_metrics.py",
+    }
+)
+"""Tests of stored files, tasks, compression and published models, which are scored with
+`evaluate`."""
 OWN_TASKS = "pipeline/execution/executors/_executor.py"
 """A worker reads its work, after a check that this user wrote it."""
 STARTS = frozenset(
@@ -340,6 +356,15 @@ def test_no_network_hosts(trees):
         ]
 
         assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path
+
+
+def test_tests_of_the_main_line_import_no_extension():
+    """They run where no extension is; tests of several extensions are in `tests/extensions`."""
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "benchmarks"]
+    texts = {relative(path): path.read_text(encoding="utf-8") for path in files}
+    found = {name for name, text in texts.items() if "\nfrom clozeline.extensions" in text}
+
+    assert {name for name in found if not name.startswith("tests/extensions/")} == USE_EXTENSIONS
 
 
 def test_no_tracked_file_holds_a_path_of_a_machine():

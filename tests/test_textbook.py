@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import main
-from clozeline.extensions.evaluation.last_word_prediction import read_passages
-from clozeline.extensions.evaluation.masked_facts import read_facts
-from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
@@ -101,16 +98,7 @@ def test_verbs_are_made_by_the_rule_of_the_page(folder):
     assert tokens == {"words": 1, "pieces": 3, "letters": 11}
 
 
-def test_sentences_are_read_by_their_tools(folder):
-    assert len(read_facts(TEXTBOOK / "cloze.jsonl")) == 17
-
-    pairs = read_pairs(TEXTBOOK / "pairs.jsonl")
-
-    assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
-    # the sentences of a pair are equally long: no pair is decided by its length
-    assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
-    assert len(read_passages(TEXTBOOK / "prompts.jsonl")) == 5
-
+def test_sentences_of_tasks_are_read(folder):
     words = (
         f"input={TEXTBOOK / 'senses'} tokenizer.path={folder / 'data/bytes'} "
         f"output={folder / 'data/senses'}"

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer, models
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.extensions.preview.corrupted_text import corrupt_text
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
 from clozeline.tools.command import find_model
@@ -335,4 +334,3 @@ def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     assert found["family"] == "decoder"
     assert with_source({"init_from": model, "family": "decoder"})["init_from"] == str(cached)
     assert find_model(model) == str(cached)
-    assert corrupt_text("causal_lm", "abc", tokenizer=model).example

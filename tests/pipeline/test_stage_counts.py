@@ -6,28 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.errors import IntegrityError
-from clozeline.extensions.curation.balance.stage import BalanceStage
-from clozeline.extensions.curation.decontaminate.stage import DecontaminateStage
-from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.dedup.stage import DedupStage
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.runner import check_handover
-from clozeline.pipeline.group.stage import GroupStage
-from clozeline.pipeline.recipe import load_recipe
-from clozeline.pipeline.tokenize.encode.stage import EncodeStage
-from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
+from clozeline.pipeline.recipe import load_recipe, load_stage_part
 
-STAGES = [
-    CleanStage,
-    DedupStage,
-    DecontaminateStage,
-    TrainTokenizerStage,
-    EncodeStage,
-    BalanceStage,
-    GroupStage,
-    CorruptStage,
-]
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
         bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
@@ -47,6 +30,7 @@ ALONE = {
     "corrupt": "objectives.en objectives.tokens objectives.und",
 }
 """Counts that no other one of a run tells: of a set or a source, its first name and the last."""
+STAGES = [load_stage_part(name, "Stage") for name in all_stages() if name in ALONE]
 
 
 def numbers(counts, *above):

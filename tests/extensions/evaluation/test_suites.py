@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from clozeline import HOME
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.evaluation import masked_facts
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
@@ -500,3 +501,15 @@ def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
     assert "is a task of classification, expected one of tagged words" in capsys.readouterr().err
     assert evaluate([str(run), "probe=layers", f"task={task}", "split=test"]) == 64
     assert "holds no such split" in capsys.readouterr().err
+
+
+def test_sentences_of_the_textbook_are_read_by_their_tools():
+    folder = HOME / "configs/textbook"
+    assert len(read_facts(folder / "cloze.jsonl")) == 17
+
+    pairs = read_pairs(folder / "pairs.jsonl")
+
+    assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
+    # the sentences of a pair are equally long: no pair is decided by its length
+    assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
+    assert len(read_passages(folder / "prompts.jsonl")) == 5

@@ -6,12 +6,15 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.preview import corrupt_text, corrupted_text
-from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.registries import OBJECTIVES, TOKENIZERS
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.tokenize.tokenizers import list_trainable
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.report.console_view import Passage
 from clozeline.train.data.stream.collate import Collate
-from tests.contracts import contract
+from tests.contracts import cases_about, contract
+from tests.pipeline.corrupt.test_drawn_ids import run_dna
+from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained as train_tokenizer
 
 TEXT = "Hard work leads to success. Success brings happiness."
 TARGET = "Fleiß führt zum Erfolg."
@@ -193,3 +196,37 @@ def test_the_answer_to_next_sentence_prediction_is_shown():
 def test_a_percentage_for_a_share_is_explained():
     with pytest.raises(ConfigurationError, match=r"mask_rate: expected a share of at most 1, such"):
         corrupt_text({"name": "masked_lm", "mask_rate": 15}, TEXT)
+
+
+def test_replacements_are_drawn_as_the_pipeline_draws_them(tmp_path):
+    tokenizer, occurring = run_dna(tmp_path, "character")
+
+    shown = corrupt_text(
+        {"name": "masked_lm", "mask_share": 0.0, "random_share": 1.0, "mask_rate": 1.0},
+        "ACGT" * 20,
+        tokenizer=str(tmp_path / "out"),
+    )
+    written = shown.example["input_ids"]
+    written = written[~tokenizer.vocabulary.special[written]]
+
+    assert len(written) > 5
+    assert set(written.tolist()) <= set(occurring.tolist())
+
+
+@pytest.fixture(scope="module", params=cases_about(TOKENIZERS, list_trainable(), str))
+def tokenizer_folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    train_tokenizer(request.param, folder)
+    return folder
+
+
+@contract(OBJECTIVES)
+def test_every_objective_restores_its_tokens(tokenizer_folder, name):
+    text = (
+        "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat "
+        "\u2581 over 東京."
+    )
+    found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=tokenizer_folder)
+    original = found.objective.original(found.sample, found.example)
+
+    assert found.objective.restore(found.example).tolist() == original.tolist()
