@@ -115,7 +115,7 @@ def find_extensions() -> Mapping[str, Extension]:
     found = sorted(
         (*ours, *map(_find_installed, entry_points(group=_GROUP))), key=attrgetter("name")
     )
-    return refuse_twins("extension", found, lambda each: (each.name, each.package))
+    return refuse_twins("extension", found, lambda each: (each.name, each.distribution))
 
 
 @cache
@@ -158,7 +158,7 @@ def refuse_twins(
         if name in named:
             raise ConfigurationError(
                 f"two of the kind {kind} are called '{name}': {identify(named[name])[1]} and "
-                f"{place}; rename one, or hide its extension: {HIDE}=NAME"
+                f"{place}; rename one, or uninstall its distribution"
             )
         named[name] = each
     return named

@@ -117,7 +117,8 @@ def test_an_extension_without_its_package_or_of_a_taken_name_is_refused(lab):
         ("odd = no_such_lab", "the extension 'odd' of an installed distribution: no package"),
         (
             "wordlab = walklab",
-            "two of the kind extension are called 'wordlab': (wordlab and walklab|walklab and wordlab)",
+            "two of the kind extension are called 'wordlab': (lab and other|other and lab); rename "
+            "one, or uninstall its distribution",
         ),
     ):
         (lab / "other-1.dist-info").mkdir(exist_ok=True)
