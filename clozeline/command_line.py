@@ -18,7 +18,12 @@ from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from clozeline.configuration.config import adapter_of, validate
-from clozeline.configuration.described_keys import DescribedKey, describe, find_annotation
+from clozeline.configuration.described_keys import (
+    Annotation,
+    DescribedKey,
+    describe,
+    find_annotation,
+)
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import (
     COMMAND_LINE,
@@ -221,28 +226,19 @@ class _Language:
     def __init__(self, schema: type) -> None:
         self.schema: Any = schema
         self.fields = fields_of(schema)
-        places = {
-            key: place
-            for key, (_, field) in self.fields.items()
-            if (place := find_annotation(field, Positional)) is not None
-        }
+        places = self._find(Positional).items()
+        self.positional = dict(sorted(places, key=lambda item: item[1].index))
+        self.others = next(iter(self._find(OtherKeys).items()), None)
 
-        self.positional = dict(sorted(places.items(), key=lambda item: item[1].index))
-        others = (
-            (key, note)
-            for key, (_, field) in self.fields.items()
-            if (note := find_annotation(field, OtherKeys)) is not None
-        )
-
-        self.others = next(others, None)
+    def _find(self, kind: type[Annotation]) -> dict[str, Annotation]:
+        """Return the annotation of this class by the keys that have one."""
+        found = ((key, find_annotation(field, kind)) for key, (_, field) in self.fields.items())
+        return {key: note for key, note in found if note is not None}
 
     @property
     def mode(self) -> str | None:
         """The key that chooses this class."""
-        fields = self.fields.items()
-        return next(
-            (key for key, (_, field) in fields if find_annotation(field, ChoosesMode)), None
-        )
+        return next(iter(self._find(ChoosesMode)), None)
 
     def split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the settings among the words, as `key=value`, and the positional words."""

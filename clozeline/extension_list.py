@@ -107,7 +107,7 @@ def find_extensions() -> Mapping[str, Extension]:
     Raises:
         ConfigurationError: two have one name.
     """
-    folders = sorted(path.parent for path in (HOME / "extensions").glob("*/__init__.py"))
+    folders = [path.parent for path in (HOME / "extensions").glob("*/__init__.py")]
     ours = [
         Extension(each.name, f"clozeline.extensions.{each.name}", each, "clozeline")
         for each in folders
@@ -124,7 +124,7 @@ def _list_extensions(hide: str) -> tuple[Extension, ...]:
     hidden = set(filter(None, hide.split(",")))
     if unknown := sorted(hidden - {*known, "all"}):
         raise ConfigurationError(
-            f"{HIDE}: no extension '{unknown[0]}'; known: {', '.join(known) or 'none'}, all"
+            f"{HIDE}: no extension '{unknown[0]}'; known: {', '.join(known)}, all"
         )
     shown = {name: each for name, each in known.items() if hidden.isdisjoint((name, "all"))}
     while lacking := [name for name, each in shown.items() if not shown.keys() >= {*each.needs}]:

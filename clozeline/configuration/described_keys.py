@@ -54,22 +54,17 @@ def describe(
                 continue
             key = prefix + getattr(inner, "INLINE_KEYS", {}).get(name, name)
             has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
-            below = f"{key}.NAME." if has_names else f"{key}."
-            nested = list(describe(kind, below, common=common))
+            nested = [*describe(kind, key + (".NAME." if has_names else "."), common=common)]
             if common and find_annotation(field, Common) is None:
                 yield from nested
                 continue
-            text = field.description or _docstrings(inner).get(name) or _summarize(kind)
-            default = "" if next(_config_classes(kind), None) else _default_text(field)
+            schema = next(_config_classes(kind), None)
+            default = "" if schema else _default_text(field)
+            text = field.description or _docstrings(inner).get(name, "")
+            if schema and not text:
+                text = str(schema.__doc__).partition("\n\n")[0].rstrip(".")
             yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
-
-
-def _summarize(kind: object) -> str:
-    """Return the first sentence about the config class of a key; "" if it has none."""
-    for schema in _config_classes(kind):
-        return (inspect.getdoc(schema) or "").partition("\n\n")[0].removesuffix(".")
-    return ""
 
 
 @functools.cache
@@ -85,7 +80,7 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
 
     for parent in reversed(kind.__mro__[:-1]):
         definition = _class_definitions(sys.modules[parent.__module__]).get(parent.__qualname__)
-        body = [] if definition is None else definition.body
+        body = getattr(definition, "body", ())
         for field, text in itertools.pairwise(body):
             match field, text:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(

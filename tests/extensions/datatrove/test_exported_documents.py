@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +108,26 @@ def test_every_column_comes_back(first, tmp_path, form):
 
     assert tables(tmp_path / "again") == expected
     assert sum(again.counts["malformed"].values()) == 0
+
+
+def test_lines_of_json_are_plain(first, tmp_path, capsys):
+    output, documents = first
+    files = exported(output, tmp_path, "jsonl")
+
+    assert capsys.readouterr().out == f"{files}: 18 documents in {len([*files.iterdir()])} files\n"
+
+    rows = [json.loads(line) for file in files.iterdir() for line in zstandard.open(file, "rt")]
+
+    assert [*map(list, rows)] == [*map(sorted, rows)]
+    assert {(bytes.fromhex(row["uid"]), row["text"]) for row in rows} == {
+        (row["uid"], row["text"]) for row in documents
+    }
+    assert {row.get("date", "")[:10] for row in rows} >= {day[:10] for day in DATES}
+
+
+def test_a_folder_without_documents_is_refused(tmp_path, capsys):
+    assert export_documents([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
+    assert "give a stage such as OUT/dedup" in capsys.readouterr().err
 
 
 JSON = st.recursive(
