@@ -280,13 +280,12 @@ class _Language:
         key = name.removeprefix("--").replace("-", "_")
         if equals:
             return f"{key}={value}"
-        is_known = key.partition(".")[0] in self.fields
         if key in self.fields and self.is_switch(key):
             return f"{key}=true"
         following = next(rest, None)
         if following is not None and not following.startswith("--"):
             return f"{key}={following}"
-        if is_known:
+        if _root(key) in self.fields:
             raise ConfigurationError(f"{name}: expected a value, {key}=VALUE; see --help")
         options = [f"--{known.replace('_', '-')}" for known in self.fields]
         near = difflib.get_close_matches(name, options, n=1)
@@ -322,10 +321,9 @@ class _Language:
 
     def require_all(self, data: dict[str, object]) -> None:
         """Raise ConfigurationError if a required field is not given."""
-        others = [key for key in self.fields if key not in self.positional]
         missing = [
             self._shown(key)
-            for key in (*self.positional, *others)
+            for key in {**self.positional, **self.fields}
             if self.fields[key][1].is_required() and key not in data
         ]
         if missing:
