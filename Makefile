@@ -35,7 +35,7 @@ demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentati
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algorithm: make try NAME=my_objective
+try: $(STAMP)  ## rules and tests for the uncommitted change, in a minute; of one algorithm: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
 fast: $(STAMP)  ## every contract test once, each with another algorithm, in a minute
@@ -69,6 +69,7 @@ test-lowest test-newest: test-%: $(VENV)/%/.installed
 check: $(STAMP)  ## lint, format, types, import contracts, messages of commits, weight of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@echo "mypy reads all types: 140 CPU seconds at the first time, later seconds"
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.history

@@ -1,15 +1,14 @@
 """Find the tests that could know a file: its own, those that import it, those of what imports it,
 and its folder.
 
-`make try` without a name runs them for what the uncommitted change touches, the nearest first, for
-at most a minute.
+`make try` without a name checks the files of the uncommitted change, in seconds, and then runs the
+tests that it touches, the nearest first, for at most a minute of CPU time.
 """
 
 import ast
 import os
 import subprocess
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -21,7 +20,7 @@ import pytest
 from tests.registries import ROOT
 
 SECONDS: Final = 50
-"""After this long no further test begins: with the last one and the import of the libraries it
+"""After this CPU time no further test begins: with the last one and the import of the libraries it
 stays under a minute."""
 FILES: Final = 40
 """No more files are collected: what most tests import touches hundreds."""
@@ -30,6 +29,11 @@ USERS: Final = 12
 it."""
 RANKS: Final = {"one_rank", "two_ranks"}
 """Fixtures of tests that start training processes."""
+WITH_RANKS: Final = 2
+"""Tests that start training processes, for a change of the trainer; elsewhere none is run."""
+_NO_PRODUCT: Final = ("tests/", "docs/", "benchmarks/")
+TRIED: Final = "CLOZELINE_TRIED"
+"""Environment variable with the files that rules of the source look at; without it all."""
 
 
 def module_of(name: str) -> str:
@@ -145,25 +149,53 @@ def read_git(tree: Path, *arguments: str) -> str:
 
 
 class Deadline:
-    """A pytest plugin that begins no test after a time, and leaves tests of training processes
-    out."""
+    """A pytest plugin that begins no test after a CPU time, and leaves out most tests of training
+    processes: those that it runs come first."""
 
-    def __init__(self, seconds: float) -> None:
-        self.end = time.perf_counter() + seconds
+    def __init__(self, seconds: float, with_ranks: int) -> None:
+        self.end = cpu_seconds() + seconds
+        self.with_ranks = with_ranks
         self.left: list[pytest.Item] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out what starts ranks."""
-        self.left = [item for item in items if RANKS & set(getattr(item, "fixturenames", ()))]
-        items[:] = [item for item in items if item not in set(self.left)]
+        ranks = [item for item in items if RANKS & set(getattr(item, "fixturenames", ()))]
+        self.left = ranks[self.with_ranks :]
+        others = [item for item in items if item not in set(ranks)]
+        items[:] = [*ranks[: self.with_ranks], *others]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         """Pass over a test that would begin too late."""
-        if time.perf_counter() < self.end:
+        if cpu_seconds() < self.end:
             return None
         self.left.append(item)
         return True
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that ended."""
+    return sum(os.times()[:4])
+
+
+def check_changed(changed: Iterable[str]) -> bool:
+    """Return whether changed files keep the rules that are checked in seconds, and print others."""
+    files = [name for name in changed if name.endswith(".py") and (ROOT / name).is_file()]
+    product = [name for name in files if "/" in name and not name.startswith(_NO_PRODUCT)]
+    python = (sys.executable, "-m")
+    checks = [("ruff", "check", *files), ("ruff", "format", "--check", *files)] if files else []
+    checks += [("lint-imports",), (*python, "tests.history")]
+    if product:
+        checks.append((*python, "pytest", "-n", "0", "-k", "each_file", "tests/test_source.py"))
+    environment = {**os.environ, TRIED: " ".join(product)}
+    for check in checks:
+        done = subprocess.run(
+            check, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            print(f"{' '.join(check)}\n{done.stdout}{done.stderr}", file=sys.stderr)
+            return False
+    return True
 
 
 def try_touched(arguments: list[str]) -> int:
@@ -174,6 +206,8 @@ def try_touched(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 64
+    if not check_changed(changed):
+        return 1
 
     files = find_touched(ROOT, changed)
     near = files[:FILES]
@@ -183,13 +217,14 @@ def try_touched(arguments: list[str]) -> int:
     )
     if not near:
         return 0
-    deadline = Deadline(SECONDS)
+    of_trainer = any("train" in Path(name).parts[:2] for name in changed)
+    deadline = Deadline(SECONDS, WITH_RANKS if of_trainer else 0)
     status = pytest.main([*near, *arguments], plugins=[deadline])
 
     if deadline.left:
         print(
             f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin "
-            f"after {SECONDS} s"
+            f"after {SECONDS} CPU seconds"
         )
 
     if deadline.left or near != files:

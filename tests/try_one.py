@@ -166,10 +166,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{count:5} in {file}")
     for package, name in sorted(selection.algorithms):
         print(f"{selection.cases[package, name]:5} of contracts of {name}")
-    for path in sorted(selection.own):
-        if not path.exists():
-            print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")
-
     if selection.with_ranks:
         print(
             f"{selection.with_ranks:5} more start several training processes; `make test` runs them"
