@@ -37,6 +37,11 @@ def test_the_files_of_a_row_are_there(row):
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path in paths if "." in path]
+    names = re.findall(r"`(_?[A-Z]\w+|[a-z]+_[a-z_]+)`", " ".join(row[1:]))
+    lacking = [name for name in names if texts and not any(name in text for text in texts)]
+    assert lacking == []
+
 
 def rename(source, stem):
     """Source text with the class of an algorithm renamed."""
