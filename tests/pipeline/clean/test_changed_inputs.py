@@ -1,53 +1,23 @@
-"""A file that changes after the inputs were listed is refused by name, whatever reads it and
+"""A file that changes after the inputs were listed is refused by name,
 however it changes."""
 
-import gzip
 import json
 import os
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.unit_inputs import describe_file
-from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 TEXTS = [f"This is text number {number} of the file, with some words." for number in range(90)]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
 
 
-def table_bytes(write, texts):
-    sink = pa.BufferOutputStream()
-    write(pa.table({"text": texts}), sink)
-    return sink.getvalue().to_pybytes()
-
-
-def write_arrow(table, sink):
-    with pa.ipc.new_file(sink, table.schema) as file:
-        file.write_table(table)
-
-
-KINDS = {
-    "a.jsonl": (LINES, LINES.replace(b"number 7 ", b"number X ")),
-    "a.jsonl.gz": (
-        gzip.compress(LINES, mtime=0),
-        gzip.compress(LINES[: LINES.index(b"number 30") - 20], mtime=0),
-    ),
-    "a.txt": (LINES, LINES.upper()),
-    "a.html": (b"<html><p>" + LINES, b"<html><p>" + LINES.upper()),
-    "a.csv": (b"text\n" + LINES, b"text\n" + LINES.upper()),
-    "a.warc.gz": (members(responses(4)), members(responses(3))),
-    "a.parquet": (
-        table_bytes(pa.parquet.write_table, TEXTS),
-        table_bytes(pa.parquet.write_table, TEXTS[:-1]),
-    ),
-    "a.arrow": (table_bytes(write_arrow, TEXTS), table_bytes(write_arrow, TEXTS[::-1])),
-}
+EDITED = LINES.replace(b"number 7 ", b"number X ")
 
 
 def cut_at_a_line_end(path, other):
@@ -89,18 +59,13 @@ def change_before(monkeypatch, owner, action):
 
 
 @pytest.mark.parametrize("change", [cut_at_a_line_end, rename_over, write_over])
-@pytest.mark.parametrize("name", KINDS)
-def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
-    tmp_path, monkeypatch, name, change
-):
-    content, other = KINDS[name]
-    path = tmp_path / "in" / name
-    path.parent.mkdir()
-    path.write_bytes(content)
-    change_before(monkeypatch, CleanUnit, lambda: change(path, other))
+def test_a_file_that_changes_between_plan_and_reading_fails_by_name(tmp_path, monkeypatch, change):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES)
+    change_before(monkeypatch, CleanUnit, lambda: change(path, EDITED))
 
     with pytest.raises(
-        PartialFailureError, match=rf"{name}: the file changed after the inputs were listed"
+        PartialFailureError, match=r"a\.jsonl: the file changed after the inputs were listed"
     ) as failed:
         run_clean(str(path), tmp_path / "out")
 
@@ -131,7 +96,7 @@ def test_the_next_start_reads_what_changed(tmp_path, change, found, verified):
     keys = {"plan": {"unit_bytes": 4096}}
     assert len(run_clean(paths, tmp_path / "out", **keys).records) == 4
 
-    change(tmp_path / "b.jsonl", LINES.replace(b"number 7 ", b"number X "))
+    change(tmp_path / "b.jsonl", EDITED)
     recipe = recipe_for(paths, tmp_path / "out", **keys)
 
     assert load_plan(recipe).changes == {"new": 0, "changed": found, "removed": 0}

@@ -81,19 +81,20 @@ def files(count, copies=0, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "dedup"),
     [
-        ([TEXTS], [TEXTS, "old"]),
-        ([files(14)], [files(40)]),  # 2 shards, then 8
-        ([files(14)], [files(4)]),  # 1 shard
-        ([files(3, 1, 18)], [files(10, 1, 18)]),  # 1 shard, then 2
+        ([TEXTS], [TEXTS, "old"], "{}"),
+        ([TEXTS], [TEXTS], "{near: null}"),
+        ([files(14)], [files(40)], "{}"),  # 2 shards, then 8
+        ([files(14)], [files(4)], "{}"),  # 1 shard
+        ([files(3, 1, 18)], [files(10, 1, 18)], "{}"),  # 1 shard, then 2
     ],
 )
-def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(tmp_path, before, after):
+def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(tmp_path, before, after, dedup):
     """Of the same texts, none is cleaned or hashed again."""
 
-    def read_all(given, output):
-        assert run(tmp_path, *given, output=output) == 0
+    def read_all(given, output, dedup):
+        assert run(tmp_path, *given, output=output, options=f"dedup: {dedup}") == 0
         stage = tmp_path / output / "dedup"
         kept = {
             path: path.stat().st_mtime_ns
@@ -103,10 +104,10 @@ def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(tmp_path, be
         found = {path.relative_to(stage): path.read_bytes() for path in stage.rglob("*/*.arrow")}
         return kept, found, json.loads((stage / "report.json").read_text())["counts"]
 
-    earlier, *_ = read_all(before, "out")
-    kept, *found = read_all(after, "out")
+    earlier, *_ = read_all(before, "out", "{}")
+    kept, *found = read_all(after, "out", dedup)
 
-    assert found == [*read_all(after, "fresh")[1:]]
+    assert found == [*read_all(after, "fresh", dedup)[1:]]
     assert before[0] != after[0] or kept == earlier
 
 

@@ -12,7 +12,6 @@ from clozeline.errors import StorageError
 from clozeline.files import process_start
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.output_lock import hold_output
-from tests.pipeline.execution.clock import Clock
 from tests.pipeline.execution.executors.external_workers import until
 
 HERE = {"host": output_lock._HOST, "pid": 1, "start": process_start(1) + 9.0}
@@ -30,6 +29,22 @@ with hold_output(Path(sys.argv[1]), print):
     print("held", flush=True)
     input()
 """
+
+
+class Clock:
+    """A clock that only sleeping moves; `then` runs after each sleep."""
+
+    def __init__(self, then):
+        self.now = 0.0
+        self.then = then
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        assert self.now < 10_000
+        self.then(self.now)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["one host", "two hosts without locks"])

@@ -126,15 +126,12 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     assert (missing in before, missing in again) == (False, True)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])
-def test_a_damaged_report_is_written_again(run, tmp_path, capsys, damage):
+@pytest.mark.parametrize(("old", "new"), [("}", ""), ("7", "8"), ('"format": 1', '"format": 2')])
+def test_a_damaged_report_is_written_again(run, tmp_path, old, new):
     arguments = [*run[1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
     path = tmp_path / "out" / "clean" / "report.json"
     whole = path.read_text()
-    path.unlink()
-    edits = {"cut": (whole[-9:], ""), "flip": ("7", "8"), "newer": ('"format": 1', '"format": 2')}
-    if damage in edits:
-        path.write_text(whole.replace(*edits[damage], 1))
+    path.write_text(whole.replace(old, new, 1))
 
     assert run_stage("dedup", arguments) == 0
     assert json.loads(path.read_text())["counts"] == json.loads(whole)["counts"]

@@ -63,10 +63,11 @@ def test_records_that_failed_are_damaged_or_have_another_name_do_not_count(tmp_p
     first, second, third, *_ = sorted((folder / "records/square").iterdir())
     first.write_bytes(first.read_bytes()[:-20])
     second.write_bytes(third.read_bytes())
-    failed = replace(UnitRecord.read(third), status="failed")
+    failed = replace(UnitRecord.read(third), status="failed", error="x" * 200_000)
     failed.save(folder)
 
     assert len(before) == 8
+    assert UnitRecord.read(third) == failed
     assert [*read_records(folder)] == [
         each for each in before if each.unit > failed.unit or each.pass_name == "main"
     ]
