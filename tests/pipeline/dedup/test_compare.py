@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
@@ -90,8 +91,12 @@ def files(count, copies=0, seed=0):
         ([files(3, 1, 18)], [files(10, 1, 18)], "{}"),  # 1 shard, then 2
     ],
 )
-def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(tmp_path, before, after, dedup):
-    """Of the same texts, none is cleaned or hashed again."""
+def test_what_changes_ends_with_the_files_and_counts_of_a_fresh_run(
+    tmp_path, monkeypatch, before, after, dedup
+):
+    """Of the same texts, none is cleaned or hashed again. The files of shuffles are bundled."""
+    monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
+    monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 4)
 
     def read_all(given, output, dedup):
         assert run(tmp_path, *given, output=output, options=f"dedup: {dedup}") == 0

@@ -16,16 +16,6 @@ from clozeline.pipeline.dedup.parts import (
     uid_bytes,
     uid_column,
 )
-from tests.pipeline.dedup.dedup_documents import NEAR, document
-
-
-def test_ten_thousand_copies_leave_one(run_dedup):
-    copies = [document(n, "the same short text in ten thousand places") for n in range(10_000)]
-    result = run_dedup([copies[::2], copies[1::2]], NEAR, shards=4)
-
-    assert [row.uid for row in result.documents()] == [min(row.uid for row in copies)]
-    # each band key lists each copy once: work grows with the copies, not with their pairs
-    assert result.counts["near"]["candidates"] == 14 * 10_000
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))

@@ -132,7 +132,6 @@ def test_a_linked_folder_is_read_but_not_inside_itself(folder, tmp_path):
 
 KINDS = {
     "crawl.log": (b"Words.", "reader: text"),
-    "essay.docx": (b"PK\x03\x04\x14\0\0\0", "pandoc"),
     "wiki.xml.bz2": (
         bz2.compress(b'<?xml version="1.0"?>\n<mediawiki xml:lang="en">\n'),
         "reader: mediawiki",

@@ -73,6 +73,15 @@ def test_an_added_file_changes_the_unit_next_to_it_alone(tmp_path, count, units)
         before = after
 
 
+def test_files_of_two_roles_share_no_unit(tmp_path):
+    source = write(tmp_path / "in", 10, *(f"{number}.jsonl" for number in range(200)))
+    entries = [{"path": f"{source}/*[02468].jsonl"}]
+    entries += [{"path": f"{source}/*[13579].jsonl", "role": "compare"}]
+    plan = load_plan(recipe_for(entries, tmp_path / "out", dedup={}))
+
+    assert {len({each.entry.role for each in unit}) for unit in plan.units} == {1}
+
+
 def test_the_plan_follows_inputs_and_options_and_not_places(tmp_path):
     def content(source, **keys):
         stored = load_plan(recipe_for(source, tmp_path / "out", **keys)).as_json()

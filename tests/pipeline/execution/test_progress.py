@@ -12,6 +12,8 @@ from rich.console import Console
 from clozeline.pipeline.execution import progress
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.progress import Progress, RunningPass
+from clozeline.pipeline.recipe import Recipe
+from tests.pipeline.execution.toy_stage import ToyStage, run_toy
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,15 @@ def test_reasons_stand_group_by_group_the_most_frequent_first():
         "dropped (tokens): 3,000 c, 1 d",
         "cut: 3 of 40 characters: 2 b, 1 a",
     ]
+
+
+def test_bytes_of_units_are_added(tmp_path, monkeypatch):
+    run_toy(tmp_path)
+    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: 0.0, now=100.0)
+    monkeypatch.setattr(progress, "time", clock)
+    stage = ToyStage(Recipe(corpus="toy", output=tmp_path))
+    running = RunningPass(stage, "square", [f"{number:06d}" for number in range(8)])
+    clock.now = 160.0
+    running.look(now=True)
+
+    assert running.describe()["written_bytes_per_second"] == len("01491625") / 60

@@ -68,7 +68,7 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(
     assert not (tmp_path / "out").exists()
 
 
-def test_quiet_prints_nothing_but_errors(words, capsys):
+def test_quiet_prints_nothing_but_errors(words, tmp_path, capsys):
     assert main([*words, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     assert main([*words, "--verbose"]) == 0
@@ -77,6 +77,12 @@ def test_quiet_prints_nothing_but_errors(words, capsys):
 
     assert "report: " in out
     assert "clean: already complete" in err
+
+    (path, *_) = (tmp_path / "out/clean/documents").iterdir()
+    path.write_bytes(path.read_bytes()[::-1])
+    for more, is_kept in ([], True), (["--verify"], False), (["--force", "clean"], False):
+        assert main([*words, "--verbose", *more]) == 0
+        assert ("already complete" in capsys.readouterr().err) == is_kept
 
     for wrong in ("--verbose", "seeds=1"):
         assert main([*words, "--quiet", wrong]) == 64

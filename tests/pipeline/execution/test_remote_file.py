@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.execution import remote_file
 from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.plan import load_plan
@@ -110,7 +111,14 @@ def test_units_are_asked_for_once(site, tmp_path):
 
 
 @pytest.mark.parametrize("versions", [True, False])
-@pytest.mark.parametrize("edit", [(b"Document 0.", b"Document X."), (lines(100), lines(10))])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        (b"Document 0.", b"Document X."),
+        (b"Document 99.", b"Document 9X."),
+        (lines(100), lines(10)),
+    ],
+)
 def test_a_file_that_changes_once_it_was_seen_fails_its_unit(
     site, versions, edit, tmp_path, monkeypatch
 ):
@@ -168,3 +176,11 @@ def test_a_name_of_the_web_loses_query_and_escapes():
 def test_what_cannot_be_read_is_refused_with_a_way_out(source, message, tmp_path):
     with pytest.raises(ConfigurationError, match=message):
         load_plan(recipe_for(source, tmp_path / "out"))
+
+
+def test_a_store_is_opened_once_with_its_options():
+    first, again, other = (
+        remote_file._open_store(f"memory://x/{retries}", StoreOptions(retries=retries // 2))
+        for retries in (2, 3, 4)
+    )
+    assert first is again is not other

@@ -1,18 +1,20 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
 import os
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from clozeline.errors import IntegrityError, PartialFailureError
+from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Noting
-from tests.pipeline.execution.toy_stage import ToyStage, run_toy, tree
+from tests.pipeline.execution.toy_stage import Gather, ToyStage, run_toy, tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 
@@ -61,6 +63,13 @@ def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, cod
     run_toy(tmp_path / "clean run", "die once", workers=2)
 
     assert tree(tmp_path / "dedup") == tree(tmp_path / "clean run/dedup")
+
+
+def test_units_that_fail_in_two_ways_end_with_the_code_of_neither(tmp_path):
+    with pytest.raises(PartialFailureError, match="seventh seal") as caught:
+        run_toy(tmp_path, "disk + user")
+
+    assert caught.value.exit_code == 69
 
 
 def test_counts_that_add_up_in_each_unit_and_not_in_all_end_the_stage(tmp_path, monkeypatch):
@@ -147,3 +156,18 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
 
     assert [rows[stage][2] for stage in ("clean", "dedup", "encode")] == ["0", "0", "1"]
     assert main([*plan.words, *reuse]) == 0
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    VERSION = 1
+
+
+def test_the_version_of_an_algorithm_is_an_argument(monkeypatch):
+    def describe():
+        return Describer().describe(Gather(0, Algorithm()))
+
+    before = describe()
+    assert describe() == before
+    monkeypatch.setattr(Algorithm, "VERSION", 2)
+    assert describe() != before

@@ -1,4 +1,5 @@
-"""A two-pass stage on numbers, for tests of the machinery; `fault` says what unit 1 suffers."""
+"""A two-pass stage on numbers, for tests of the machinery; `fault` says what unit 1 suffers,
+or `disk + user` what units 1 and 2 do."""
 
 import json
 import os
@@ -31,9 +32,8 @@ class Square(Unit):
     def run(self, inputs, output):
         with output.file(f"tmp/{self.number:06d}.txt") as path:
             path.write_text(str(self.number**2))
-            if self.number == 1:
-                self._suffer(output.folder.parent / "once")
-        return {"squares": 1, "documents_in": self.number == 1 and self.fault == "count"}
+            self._suffer(output.folder.parent / "once")
+        return {"squares": 1, "documents_in": self.fault == "count"}
 
     def _suffer(self, flag):
         if self.fault == "die always" or (self.fault == "die once" and not flag.exists()):
@@ -69,8 +69,9 @@ class ToyStage(Stage):
 
     def passes(self):
         names = [f"{number:06d}" for number in range(6)]
+        faults = ["", *self.fault.split(" + "), *names]
         squares = {
-            name: Square(number, self._version, self.fault) for number, name in enumerate(names)
+            name: Square(number, self._version, faults[number]) for number, name in enumerate(names)
         }
         sums = {names[number]: Gather(number, tuple(names[number::2])) for number in range(2)}
         return [Pass("square", squares), Pass("main", sums)]
