@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from clozeline.columns import IGNORED
+from clozeline.model.configuration.capabilities import AVERAGE
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads import Head
@@ -25,7 +26,6 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine, add_sums
-from clozeline.train.optim.optimizers import AVERAGE
 
 _REPORTS: Final = Reporting()
 

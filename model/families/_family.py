@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import BatchField
 from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.configuration.capabilities import Declared
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.cache import Cache
@@ -27,7 +28,7 @@ class HeadInput(NamedTuple):
     """the batch, with the inputs of these states"""
 
 
-class ModelFamily(nn.Module, ABC):
+class ModelFamily(Declared, nn.Module, ABC):
     """A token table and stacks that turn a batch into hidden states for the heads."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
@@ -43,9 +44,6 @@ class ModelFamily(nn.Module, ABC):
     replace the labeled ones. Empty: there is no generator."""
     reads_characters: ClassVar[bool] = False
     """Whether tokens enter as characters, so that the model needs the bytes of each token."""
-    compiled: ClassVar[bool] = True
-    """Whether each layer compiles to one graph for rows of any length; a recurrence needs one per
-    length."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
     config: ModelConfig

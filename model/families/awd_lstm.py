@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import INPUT_IDS
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.capabilities import COMPARED_LAYERS, FIXED_GRAPHS
 from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import ModelFamily
@@ -30,7 +31,7 @@ class AwdLstm(ModelFamily):
 
     architecture: ClassVar = "decoder"
     reads: ClassVar = (INPUT_IDS,)
-    compiled: ClassVar = False
+    prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
     unsupported: ClassVar = PARTS
     config: Options
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import INPUT_IDS, LENGTHS
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.capabilities import COMPARED_LAYERS, FIXED_GRAPHS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import ModelFamily
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
@@ -36,7 +37,7 @@ class Elmo(ModelFamily):
     reads: ClassVar = (INPUT_IDS, LENGTHS)
     reads_characters: ClassVar = True
     layered: ClassVar = True
-    compiled: ClassVar = False
+    prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
     unsupported: ClassVar = PARTS
     config: Options
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from clozeline.columns import LABEL_IDS, LABEL_INDEX, SAMPLE_WORDS
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.capabilities import COMPARED_LAYERS
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
@@ -62,6 +63,7 @@ class ReplacedTokens(Encoder):
     reads: ClassVar = (*Encoder.reads, SAMPLE_WORDS, LABEL_INDEX, LABEL_IDS)
     generator_targets: ClassVar = frozenset({"masked_lm"})
     layered: ClassVar = False
+    prevents: ClassVar = {COMPARED_LAYERS}
     universal: ClassVar = False
 
     @config_class

@@ -23,7 +23,12 @@ ROOT = Path(__file__).parents[2]
 NAMES = OBJECTIVES.available()
 PAGES = {
     path: (ROOT / "docs" / path).read_text(encoding="utf-8")
-    for path in ("glossary.md", "objectives.md", *(f"objectives/{page}.md" for page in GROUPS))
+    for path in (
+        "combinations.md",
+        "glossary.md",
+        "objectives.md",
+        *(f"objectives/{page}.md" for page in GROUPS),
+    )
 }
 SECTIONS = {
     name: section

@@ -34,6 +34,7 @@ from clozeline.errors import (
     message_text,
 )
 from clozeline.files import file_hash, replacing
+from clozeline.model.configuration.capabilities import AVERAGE
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 from clozeline.train.configuration.checkpoint import StepChoice
 
@@ -266,8 +267,6 @@ class StoredCheckpoint:
 
     def read_weights(self) -> dict[str, Tensor]:
         """Return the fp32 master weights by name, or their averages if there are any."""
-        from clozeline.train.optim.optimizers import AVERAGE
-
         reader = CheckpointReader(self.folder, self.index)
         weights = {}
         for name, record in self.index.parameters.items():

@@ -23,14 +23,16 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.described_keys import Common
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.capabilities import check_parts
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.registries import FAMILIES, PruningComponent
+from clozeline.model.registries import PruningComponent
 from clozeline.registry import Component, component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.distillation import DistilConfig
 from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, ProfileConfig
 from clozeline.train.configuration.model_source import with_source
+from clozeline.train.configuration.parts import parts_of
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
 from clozeline.train.registries import (
@@ -156,118 +158,58 @@ class TrainConfig(Extensible):
     skip_rows: true}; null: end the run"""
 
     def __post_init__(self) -> None:
-        # batches and lanes
-        data = self.data
-        rows = self.data.global_batch
+        self._check_batches()
+        if self.data.shares and self.steps == "auto" and self.schedule.options.steps is None:
+            raise ValueError(
+                "steps: auto counts passes over data.shards; phases with a share need a number"
+            )
+        if self.profile is not None and self.steps != "auto":
+            self.profile.check(self.steps)
 
-        if data.global_batch % data.lane_count:
+        for hook in self.all_hooks:
+            hook.type.check(self)
+        check_parts(parts_of(self))
+
+        if self.precision == "bf16" and self.zero.stage == 1 and self.zero.offload != "none":
+            raise ValueError(
+                "zero.offload: stage 1 in bf16 would accumulate gradients differently: set "
+                "zero.stage=2"
+            )
+        if self.on_divergence is not None:
+            self._check_rollback(self.on_divergence)
+        if self.distil is not None and self.distil.progressive is not None:
+            steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
+            self.distil.check_steps(self.model.layers, steps)
+
+    def _check_batches(self) -> None:
+        """Check that lanes, micro-batches and compared rows divide the global batch."""
+        data = self.data
+        rows = data.global_batch
+        micro_batch = min(data.micro_batch, rows)
+
+        if rows % data.lane_count:
             raise ValueError(
                 f"data.lanes: {data.lane_count} lanes do not divide data.global_batch {rows}; "
                 "remove the key: a divisor is then chosen"
             )
 
-        if data.global_batch % min(data.micro_batch, rows):
+        if rows % micro_batch:
             raise ValueError(
                 f"data.micro_batch: expected a divisor of data.global_batch {rows}, got "
                 f"{data.micro_batch}"
             )
 
-        if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
-            raise ValueError(
-                "steps: auto counts passes over data.shards; phases with a share need a number"
-            )
-
-        # precision, compilation and ZeRO
-        if self.precision == "bf16" and self.zero.stage == 0:
-            raise ValueError(
-                "precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single "
-                "process"
-            )
-
-        if self.compile is True and self.zero.stage == 3:
-            raise ValueError(
-                "compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each "
-                "layer"
-            )
-
-        if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
-            raise ValueError(
-                "compile: true expects layers that are one graph for rows of any length; the "
-                f"recurrence of the family {self.model.family} needs a graph for each length: "
-                "remove the key"
-            )
-        # imports torch, as the optimizer has done already
-        from clozeline.train.optim.optimizers import OptimizerBuilder
-
-        optimizer = self.optimizer.type
-        if (
-            self.zero.stage > 0
-            and optimizer.statistics != "element"
-            and optimizer.bind is OptimizerBuilder.bind
-        ):
-            raise ValueError(
-                f"optimizer: {self.optimizer.name} needs statistics of an entire "
-                f"{optimizer.statistics}, and has no method `bind` to find its pieces: set "
-                "zero.stage=0"
-            )
-
-        # evaluation, profile
-        if self.evaluate.every is None or self.evaluate.max_rows == 0:
-            remedy = (
-                "set evaluate.every to the steps between evaluations, and evaluate.max_rows to "
-                "more than 0"
-            )
-
-            if self.optimizer.type.needs_heldout_losses:
+        # a head must compare the same groups of rows at every world size and micro-batch
+        for head, options in self.model.heads.items():
+            size = options.compared_rows
+            if size is not None and micro_batch % size:
                 raise ValueError(
-                    f"evaluate: {self.optimizer.name} follows the held-out loss: {remedy}"
+                    f"model.heads.{head}.group_size: expected a divisor of data.micro_batch "
+                    f"{micro_batch}, got {size}: a micro-batch holds entire groups"
                 )
-
-            if self.early_stop is not None:
-                raise ValueError(f"early_stop: {remedy}")
-            if self.checkpoint.keep_best:
-                raise ValueError(
-                    f"checkpoint.keep_best: compares evaluations: {remedy}; or set it to false"
-                )
-
-        if self.profile is not None and self.steps != "auto":
-            self.profile.check(self.steps)
-
-        # offload, regularizer, heads, adapter
-        incompatible = {
-            "data.batch_tokens": data.batch_tokens,
-            "distil.progressive": None if self.distil is None else self.distil.progressive,
-        }
-        unfit = [key for key, value in incompatible.items() if value is not None]
-        self.zero.check_offload(self.optimizer, self.precision, unfit)
-        self._check_model()
-        if self.on_divergence is not None:
-            self._check_rollback(self.on_divergence)
-        if self.distil is not None:
-            steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
-            compiled = self.compile is True
-            self.distil.check(
-                self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps
-            )
-            if self.distil.progressive is not None and self.freeze:
-                raise ValueError("distil.progressive: freezes layers by itself: remove freeze")
-
-        self._check_hooks()
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
-        """Check that the run can return to a checkpoint in the same process."""
-        # a running process cannot undo these
-        if self.prune is not None:
-            raise ValueError(
-                f"on_divergence: prune: {self.prune.name} cannot be undone: remove one of the two "
-                "keys"
-            )
-
-        if self.optimizer.type.needs_heldout_losses:
-            raise ValueError(
-                f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key"
-            )
-
+        """Check that a checkpoint from before a divergence exists when it is noticed."""
         if rollback.spikes is not None and self.log.spike is None:
             raise ValueError(
                 "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not "
@@ -279,8 +221,7 @@ class TrainConfig(Extensible):
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
             )
 
-        # a checkpoint from before a divergence must exist when the divergence is noticed: count the
-        # saves in between
+        # count the saves between the divergence and its notice
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
         saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
@@ -294,78 +235,6 @@ class TrainConfig(Extensible):
     def all_hooks(self) -> tuple[HookComponent, ...]:
         """The hooks of the key `hooks`, and those that keys of extensions add."""
         return (*self.hooks, *(hook for part in self.parts() for hook in part.hooks()))
-
-    def _check_hooks(self) -> None:
-        """Check the keys that hooks do not work with."""
-        names = [hook.name for hook in self.all_hooks]
-        if len(set(names)) < len(names):
-            raise ValueError(f"hooks: expected each one once, got {', '.join(names)}")
-        chosen: list[tuple[str, HookComponent | PruningComponent]] = [
-            ("hooks", hook) for hook in self.all_hooks
-        ]
-        if self.prune is not None:
-            chosen.append(("prune", self.prune))
-        for hook in self.all_hooks:
-            hook.type.check(self)
-        for where, component in chosen:
-            for conflict, why in component.type.conflicts.items():
-                if conflict.is_set(self):
-                    raise ValueError(f"{where}: {component.name} {conflict.explain(self)}: {why}")
-
-    def _check_model(self) -> None:
-        """Check the keys that regularizers, heads and adapters need."""
-        # regularizer
-        regularizer = self.regularizer
-        name = "" if self.regularizer is None else self.regularizer.name
-
-        if regularizer is not None and self.model.init_from is None:
-            raise ValueError(
-                f"regularizer: {name} needs model.init_from, the model to pull the weights to"
-            )
-
-        if (
-            regularizer is not None
-            and regularizer.type.replaces_decay
-            and (decay := self.optimizer.options.weight_decay)
-        ):
-            raise ValueError(
-                f"optimizer.weight_decay: expected 0 with the regularizer {name}, which replaces "
-                f"the weight decay, got {decay}"
-            )
-
-        # a head must compare the same groups of rows at every world size and micro-batch
-        for head, options in self.model.heads.items():
-            if (size := options.compared_rows) is None:
-                continue
-            rows = min(self.data.micro_batch, self.data.global_batch)
-            if rows % size:
-                raise ValueError(
-                    f"model.heads.{head}.group_size: expected a divisor of data.micro_batch "
-                    f"{rows}, got {size}: a micro-batch holds entire groups"
-                )
-
-            if self.data.length_buckets:
-                raise ValueError(
-                    f"data.length_buckets: changes which rows the head {head} compares, and with "
-                    "them the loss; set it to false"
-                )
-
-        if self.init_parts and self.model.init_from is None:
-            raise ValueError(
-                "init_parts: names parts of the model in model.init_from, which is not set: remove "
-                "the key"
-            )
-
-        # adapter
-        if self.model.adapter is not None and self.model.init_from is None:
-            raise ValueError(
-                "model.adapter: expected model.init_from, a run or a folder with the model to adapt"
-            )
-
-        if self.model.adapter is not None and self.freeze:
-            raise ValueError(
-                "freeze: with model.adapter the model is frozen already: remove the key"
-            )
 
     @property
     def last_step(self) -> int:

@@ -1,19 +1,13 @@
 """Configure distillation: the teacher, the losses, and the layers that a student starts from."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
 from clozeline.hub import MODEL_FETCHED
-from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import DISTILLATION_LOSSES, LossComponent
-
-UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
-"""Families that are neither student nor teacher: a generator changes their rows, or their layers
-are recurrent."""
 
 
 @config_class
@@ -64,59 +58,14 @@ class DistilConfig:
         """The run or folder from which layers are copied; None if no layers are copied."""
         return None if self.start is None else self.start.source or self.teacher
 
-    def check(
-        self, model: ModelConfig, *, compiled: bool, label_capacity: int | None, steps: int
-    ) -> None:
-        """Check that a model can be a student.
+    def check_steps(self, layers: int, steps: int) -> None:
+        """Check that a run of `steps` steps has those of each layer.
 
         Raises:
-            ValueError: it cannot; the message names the key.
+            ValueError: it has fewer.
         """
-        if model.family in UNFIT:
+        if self.progressive is not None and self.progressive * layers > steps:
             raise ValueError(
-                f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: "
-                "remove it"
+                f"distil.progressive: expected at most {steps // layers} steps for each of "
+                f"{layers} layers in {steps} steps, got {self.progressive}"
             )
-
-        if model.adapter is not None:
-            raise ValueError(
-                "distil: expected a model that is trained entirely, got model.adapter: remove one "
-                "of them"
-            )
-
-        if self.start is not None and model.init_from is not None:
-            raise ValueError(
-                "distil.start: model.init_from gives the initial weights already: remove one of "
-                "them"
-            )
-
-        # layer by layer
-        if (steps_each := self.progressive) is not None:
-            if self.teacher is None:
-                raise ValueError(
-                    "distil.progressive: compares layers with distil.teacher in memory, got none: "
-                    "add it"
-                )
-
-            if model.share != ShareConfig():
-                raise ValueError(
-                    "distil.progressive: model.share gives layers the same weights: remove one of "
-                    "them"
-                )
-
-            if steps_each * model.layers > steps:
-                raise ValueError(
-                    f"distil.progressive: expected at most {steps // model.layers} steps for each "
-                    f"of {model.layers} layers in {steps} steps, got {steps_each}"
-                )
-
-        # compilation
-        for loss in self.active if compiled else ():
-            if loss.type.reads_attention or (
-                not loss.type.needs_teacher and label_capacity is not None
-            ):
-                key = "compile" if loss.type.reads_attention else "data.label_capacity"
-                raise ValueError(
-                    f"{key}: distil's loss {loss.name} reads values inside compiled code: remove "
-                    "the key"
-                )

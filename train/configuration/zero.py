@@ -1,13 +1,11 @@
 """Configuration of ZeRO: state partitioned over the ranks, and offloaded to the host."""
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import Common
-from clozeline.train.registries import OptimizerComponent
 
 
 @config_class
@@ -31,27 +29,4 @@ class ZeroConfig:
         if self.stage < least:
             raise ValueError(
                 f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}"
-            )
-
-    def check_offload(
-        self, optimizer: OptimizerComponent, precision: str, incompatible: Sequence[str]
-    ) -> None:
-        """Check that offloading was tested with this optimizer, precision and other keys."""
-        if self.offload == "none":
-            return
-        if optimizer.type.statistics != "element" or optimizer.type.needs_heldout_losses:
-            raise ValueError(
-                f"zero.offload: the update of {optimizer.name} needs more than an element and its "
-                "history: choose adamw, or remove the key"
-            )
-
-        if incompatible:
-            raise ValueError(
-                f"zero.offload: cannot be combined with {incompatible[0]}: remove one of the two"
-            )
-
-        if precision == "bf16" and self.stage == 1:
-            raise ValueError(
-                "zero.offload: stage 1 in bf16 would accumulate gradients differently: set "
-                "zero.stage=2"
             )

@@ -13,7 +13,6 @@ clipped.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
-from clozeline.model.configuration.conflicts import Conflict
+from clozeline.model.configuration.capabilities import Declared
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout
@@ -67,7 +66,7 @@ class HookContext:
     """maximum gradient norm; 0: none"""
 
 
-class Hook:
+class Hook(Declared):
     """Observes or changes a training; a method that is not overridden does nothing."""
 
     Options: ClassVar[type[Any]] = NoOptions
@@ -79,16 +78,12 @@ class Hook:
     """Charts of the report, from the entries that `end` returns."""
     observes: ClassVar[bool] = False
     """It changes no result: a resumed run may add or remove it."""
-    keys: frozenset[str] = frozenset()
-    """Names of its elementwise states in a checkpoint, which no other hook and no optimizer has."""
     numbers: ClassVar[int] = 0
     """fp32 numbers of state per parameter, for the memory estimate."""
     by_depth: ClassVar[bool] = False
     """It needs optimizer groups by depth below the heads."""
     separate_matrices: ClassVar[bool] = False
     """It needs the matrices of layers in optimizer groups `matrix`."""
-    conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
-    """Keys of the training configuration that do not work with it, and why."""
 
     def __init__(self, options: object) -> None:
         self.options = options
@@ -97,7 +92,7 @@ class Hook:
 
     @classmethod
     def check(cls, config: object) -> None:
-        """Check the training configuration beyond `conflicts`.
+        """Check the numbers of the training configuration.
 
         Raises:
             ValueError: it does not fit; the message names the key.

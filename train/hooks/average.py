@@ -12,9 +12,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.conflicts import AVERAGING_OPTIMIZER, OFFLOAD
+from clozeline.model.configuration.capabilities import AVERAGE, STATES_ON_DEVICE
 from clozeline.train.hooks import Hook, HookContext, StepInfo
-from clozeline.train.optim.optimizers import AVERAGE
 
 
 class Average(Hook):
@@ -22,10 +21,7 @@ class Average(Hook):
 
     keys = frozenset({AVERAGE})
     numbers: ClassVar = 1
-    conflicts: ClassVar = {
-        OFFLOAD: "averages of weights on the host were never tried",
-        AVERAGING_OPTIMIZER: "it keeps its own average",
-    }
+    needs: ClassVar = {STATES_ON_DEVICE}
 
     @config_class
     class Options:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.configuration.conflicts import OFFLOAD
+from clozeline.model.configuration.capabilities import STATES_ON_DEVICE
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 
@@ -38,7 +38,7 @@ class GradientNoise(Hook):
         ),
     )
     observes: ClassVar = True
-    conflicts: ClassVar = {OFFLOAD: "gradients on the host were never tried"}
+    needs: ClassVar = {STATES_ON_DEVICE}
 
     @classmethod
     def check(cls, config: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clozeline.model.configuration.conflicts import LABEL_CAPACITY
+from clozeline.model.configuration.capabilities import LOGITS
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.parameter_groups import LAYER
 
@@ -22,9 +22,7 @@ class LayerStatistics(Hook):
 
     priority: ClassVar = 0
     observes: ClassVar = True
-    conflicts: ClassVar = {
-        LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"
-    }
+    needs: ClassVar = {LOGITS}
 
     def attach(self, context: HookContext) -> None:
         self._context = context

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.conflicts import OFFLOAD, PROGRESSIVE_DISTILLATION
+from clozeline.model.configuration.capabilities import STATES_ON_DEVICE
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 
@@ -28,6 +28,8 @@ class DepthFreezing(Hook):
     """Freezes all depths below the heads except those that train at a step."""
 
     by_depth: ClassVar = True
+    needs: ClassVar = {STATES_ON_DEVICE}
+    owns: ClassVar = {"the layers that train"}
 
     @abstractmethod
     def trained_depths(self, step: int) -> Collection[int]:
@@ -56,11 +58,6 @@ class DepthFreezing(Hook):
 
 class Unfreezing(DepthFreezing):
     """Trains the heads first, then one more layer from the top at a time, then the embeddings."""
-
-    conflicts: ClassVar = {
-        OFFLOAD: "frozen gradients on the host were never tried",
-        PROGRESSIVE_DISTILLATION: "it freezes layers by itself",
-    }
 
     @config_class
     class Options:

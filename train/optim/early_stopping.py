@@ -73,15 +73,12 @@ def check_metric(
         exits = [] if options.exits is None else exit_figures(layers)
         names += [f"figures/{head}/{name}" for name in (*judged, *exits)]
 
-    known = [f"{dataset}/{name}" for dataset in sets for name in names]
-    if known:
-        known += [f"{MEAN}/{name}" for name in names]
+    known = [f"{dataset}/{name}" for dataset in (*sets, MEAN) for name in names]
     if config.metric not in known:
         near = difflib.get_close_matches(config.metric, known, n=1)
         raise ConfigurationError(
-            "early_stop.metric: expected one of "
-            f"{', '.join(known) or 'a held-out set, but there is no held-out set'}, got "
-            f"{config.metric!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+            f"early_stop.metric: expected one of {', '.join(known)}, got {config.metric!r}"
+            + (f"; did you mean {near[0]!r}?" if near else "")
         )
 
 

@@ -140,11 +140,6 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
 
 def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration with the labels of the task of its sets, if they have one."""
-    if config.checkpoint.keep_best and not datasets.heldout:
-        raise ConfigurationError(
-            "checkpoint.keep_best compares losses on a held-out set, but there is no held-out set: "
-            "set data.heldout, or checkpoint.keep_best=false"
-        )
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads, config.model.layers)
     return replace(config, model=with_task_settings(config.model, list(_manifests(datasets))))

@@ -14,6 +14,7 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.compression.selection import split_name
+from clozeline.model.configuration.capabilities import COMPARED_LAYERS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.freezing import freeze
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
@@ -23,7 +24,6 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.configuration.distillation import UNFIT
 from clozeline.train.configuration.model_source import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.startup.initial_weights import (
@@ -291,9 +291,9 @@ def open_teacher(
     config = config_without_adapter(opened, key)
     student = student or config
 
-    if config.family in UNFIT:
+    if COMPARED_LAYERS in FAMILIES.load_class(config.family).prevents:
         raise ConfigurationError(
-            f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}"
+            f"{key}: {source}: needs {COMPARED_LAYERS.what}, got {config.family}"
         )
 
     if config.architecture != student.architecture:

@@ -10,27 +10,17 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression.pruning._pruning import Pruning, PruningContext
 from clozeline.model.compression.selection import Scope, find_matrices
-from clozeline.model.configuration.conflicts import (
-    ADAPTER,
-    AVERAGES,
-    AVERAGING_OPTIMIZER,
-    OFFLOAD,
-    QUANTIZATION,
-    Conflict,
+from clozeline.model.configuration.capabilities import (
+    EVALUATED_WEIGHTS,
+    EXACT_WEIGHTS,
+    STATES_ON_DEVICE,
+    TRAINED_BODY,
 )
 from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.sharding import full_shape
 
 MASK: Final = "mask"
 """State that is 1 at weights that stay, and 0 at pruned ones."""
-
-CONFLICTS: Final = {
-    QUANTIZATION: "masks have not been tested together with rounded weights",
-    ADAPTER: "the weights under an adapter are frozen",
-    AVERAGES: "an average over steps is not 0 where the weights are",
-    AVERAGING_OPTIMIZER: "its average over steps is not 0 where the weights are",
-    OFFLOAD: "masks are applied on the device of the weights",
-}
 
 
 class MaskTarget(NamedTuple):
@@ -49,8 +39,8 @@ class MaskedWeights(Pruning):
     optimizer has them: parts of one or several parameters, on one rank.
     """
 
-    keys: ClassVar[frozenset[str]] = frozenset({MASK})
-    conflicts: ClassVar[Mapping[Conflict, str]] = CONFLICTS
+    keys = frozenset({MASK})
+    needs: ClassVar = {EXACT_WEIGHTS, TRAINED_BODY, EVALUATED_WEIGHTS, STATES_ON_DEVICE}
     can_unmask: ClassVar[bool] = False
     """Whether a masked weight may return. If not, masks only grow, and zeros of `model.init_from`
     stay."""

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.configuration.conflicts import Conflict
+from clozeline.model.configuration.capabilities import UNDOABLE_STEPS, Declared
 
 
 @config_class
@@ -87,7 +86,7 @@ class PruningContext:
     stage 3)"""
 
 
-class Pruning:
+class Pruning(Declared):
     """A way to remove parts of a model in training; methods that are not overridden do nothing.
 
     Args:
@@ -99,10 +98,7 @@ class Pruning:
     published_result: ClassVar[str]
     """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints
     it."""
-    conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
-    """Keys of the training configuration that it cannot be combined with, and why."""
-    keys: ClassVar[frozenset[str]] = frozenset()
-    """Names of its states per weight in a checkpoint, which no hook or optimizer may have."""
+    prevents = frozenset({UNDOABLE_STEPS})
     unsupported: ClassVar[frozenset[str]] = frozenset()
     """Tensors of a batch that it does not support."""
 

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression.pruning._pruning import Pruning, PruningContext
 from clozeline.model.compression.selection import split_name
-from clozeline.model.configuration.conflicts import DISTILLATION, SHARED_LAYERS
+from clozeline.model.configuration.capabilities import ALL_STATES, OWN_LAYERS
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
 
@@ -36,10 +36,8 @@ class LayerDropPruning(Pruning):
     published_result: ClassVar = (
         "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
     )
-    conflicts: ClassVar = {
-        SHARED_LAYERS: "a layer that is used several times cannot be removed once",
-        DISTILLATION: "its losses compare layers that may be skipped",
-    }
+    needs: ClassVar = {OWN_LAYERS}
+    prevents = Pruning.prevents | {ALL_STATES}
 
     @config_class
     class Options:

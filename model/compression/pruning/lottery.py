@@ -11,13 +11,12 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.pruning._masked_weights import (
-    CONFLICTS,
     MASK,
     MaskedWeights,
     MaskTarget,
 )
 from clozeline.model.compression.selection import Sparsity
-from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHTS
+from clozeline.model.configuration.capabilities import EARLIER_WEIGHTS, OWN_HISTORY
 
 
 class LotteryPruning(MaskedWeights):
@@ -33,12 +32,8 @@ class LotteryPruning(MaskedWeights):
     published_result: ClassVar = (
         "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
     )
-    keys: ClassVar = frozenset({MASK, "origin"})
-    conflicts: ClassVar = {
-        **CONFLICTS,
-        NEW_WEIGHTS: "it rewinds to pre-trained weights, not to random ones",
-        MATRIX_OPTIMIZER: "a rewind sets elementwise states to 0; choose adamw",
-    }
+    keys = frozenset({MASK, "origin"})
+    needs: ClassVar = MaskedWeights.needs | {EARLIER_WEIGHTS, OWN_HISTORY}
 
     @config_class
     class Options:

@@ -12,14 +12,13 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.compression.pruning._masked_weights import (
-    CONFLICTS,
     MASK,
     MaskedWeights,
     MaskTarget,
 )
 from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.compression.selection import Sparsity
-from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, REGULARIZER
+from clozeline.model.configuration.capabilities import ONE_TRAINER, OWN_HISTORY
 
 _BETAS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8
@@ -42,15 +41,9 @@ class MovementPruning(MaskedWeights):
     published_result: ClassVar = (
         "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
     )
-    keys: ClassVar = frozenset({MASK, *_STATES})
+    keys = frozenset({MASK, *_STATES})
+    needs: ClassVar = MaskedWeights.needs | {ONE_TRAINER, OWN_HISTORY}
     can_unmask: ClassVar = True
-    conflicts: ClassVar = {
-        **CONFLICTS,
-        REGULARIZER: "it would pull masked weights, not those behind the masks",
-        MATRIX_OPTIMIZER: (
-            "sums over masked weights are not those of the weights behind the masks; choose adamw"
-        ),
-    }
 
     @config_class
     class Options(CubicOptions):

@@ -23,14 +23,14 @@ from clozeline.model.compression.token_rules import (
     TopTokens,
     write_rule,
 )
-from clozeline.model.configuration.conflicts import (
-    ADAPTER,
-    AVERAGES,
-    COMPILATION,
-    DISTILLATION,
-    OFFLOAD,
-    QUANTIZATION,
-    RECOMPUTATION,
+from clozeline.model.configuration.capabilities import (
+    ALL_STATES,
+    EAGER_LAYERS,
+    EVALUATED_WEIGHTS,
+    EXACT_WEIGHTS,
+    LAYERS_RUN_ONCE,
+    STATES_ON_DEVICE,
+    TRAINED_BODY,
 )
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
@@ -59,15 +59,15 @@ class TokensPruning(Pruning):
         "(2001.08950); LTP: up to 2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
     )
     unsupported: ClassVar = frozenset({"document_ids", "left_padding"})
-    conflicts: ClassVar = {
-        QUANTIZATION: "a rule has not been tested together with rounded weights",
-        ADAPTER: "the weights under an adapter are frozen, and a rule is trained with the weights",
-        AVERAGES: "averaged weights are not those that the rule was trained with",
-        OFFLOAD: "a rule has not been tested together with weights on the host",
-        DISTILLATION: "its losses compare states of tokens that are dropped",
-        COMPILATION: "tokens leave inside of layers",
-        RECOMPUTATION: "tokens leave inside of layers, which are not recomputed",
+    needs: ClassVar = {
+        EXACT_WEIGHTS,
+        TRAINED_BODY,
+        EVALUATED_WEIGHTS,
+        STATES_ON_DEVICE,
+        EAGER_LAYERS,
+        LAYERS_RUN_ONCE,
     }
+    prevents = Pruning.prevents | {ALL_STATES}
 
     @config_class
     class Options:

@@ -86,21 +86,6 @@ def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host():
             "zero.offload: parameters needs zero.stage 3 or more, got 2",
         ),
         ({"zero": {"stage": 1, "offload": "optimizer"}, "precision": "bf16"}, "set zero.stage=2"),
-        (
-            {"zero": {"stage": 2, "offload": "optimizer"}, "hooks": ["average"]},
-            "cannot be combined with zero.offload",
-        ),
-        *(
-            (
-                {
-                    "zero": {"stage": 2, "offload": "optimizer"},
-                    "optimizer": {"name": name},
-                    "evaluate": {"every": 2},
-                },
-                f"zero.offload: the update of {name} needs more",
-            )
-            for name in ("muon", "adafactor", "nt_asgd")
-        ),
     ],
 )
 def test_what_the_host_cannot_do_is_refused(change, message):

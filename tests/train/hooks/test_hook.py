@@ -1,17 +1,19 @@
 """Promises of every hook, and the order in which they are called."""
 
 import dataclasses
+from itertools import combinations
 
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
+from clozeline.model.configuration.capabilities import find_conflicts
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.configuration.config import frozen
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
 from clozeline.train.registries import HOOKS
+from docs.generate.combinations import every_part
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.pruning.pruned import train
@@ -48,6 +50,46 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
         assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
     if kind.observes:
         assert losses == one_rank.run(train, tiny(zero__stage=2, precision="bf16"))[0][0]
+
+
+PACKAGES = {
+    "hooks": "train.hooks",
+    "prune": "model.compression.pruning",
+    "optimizer": "train.optim.optimizers",
+}
+ACCEPTED = [
+    pytest.param(part.key, other.key, id=f"{part.key} {other.key}")
+    for (key, part), (chosen_by, other) in combinations(every_part(), 2)
+    if {key, chosen_by} <= PACKAGES.keys() and (key != chosen_by or key == "hooks")
+    if not any(find_conflicts(part, other))
+]
+
+
+def choosing(*parts):
+    """The keys of a run that choose these parts; hooks are a list."""
+    found = {"hooks": []}
+    for part in parts:
+        key, _, name = part.partition("=")
+        case = declared(PACKAGES[key], name, "CASE", {})
+        chosen = {"name": name, **case.get("prune", case)}
+        found |= case.get("run", {}) | {
+            key: [*found["hooks"], chosen] if key == "hooks" else chosen
+        }
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "other"), ACCEPTED)
+def test_each_pair_that_is_accepted_trains_and_resumes_to_the_bit(one, other, one_rank, tmp_path):
+    keys = {"zero__stage": 2, "precision": "bf16", "evaluate__every": 8}
+    config = tiny(**{**keys, **choosing(one, other)})
+    ((losses, tensors),) = one_rank.run(train, config, 4)
+    ((again, resumed),) = one_rank.run(train, config, 4, str(tmp_path))
+
+    assert again == losses
+    for parameter, own in tensors.items():
+        assert own.keys() == resumed[parameter].keys()
+        assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
 
 
 def recorded(world, config):
@@ -111,10 +153,3 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
         "MaskingHook",
         "StartDistance",
     ]
-
-
-def test_a_hook_is_named_once():
-    with pytest.raises(
-        ConfigurationError, match="hooks: expected each one once, got average, average"
-    ):
-        tiny(hooks=["average", {"name": "average", "decay": 0.9}])

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.hooks.layer_statistics import merge
@@ -111,10 +110,3 @@ def test_ranks_are_merged():
     assert merged["largest_logits"]["x"] == 3.0
     assert math.isnan(merged["largest_logits"]["y"])
     assert merge([({}, {}), ({}, {})]) == {}
-
-
-def test_a_compiled_head_gives_no_logits():
-    with pytest.raises(
-        ConfigurationError, match=r"layer_statistics cannot be combined with data\."
-    ):
-        tiny(hooks=["layer_statistics"], data__label_capacity=64)

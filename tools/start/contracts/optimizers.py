@@ -108,14 +108,15 @@ def check_states(case: Case) -> None:
     trained.step(1e-3)
     size = trained.layer.weight.numel()
     declared = trained.builder.states
-    sizes = [
-        value.numel()
-        for value in trained.optimizer.state[trained.layer.weight].values()
-        if value.numel() > 1
-    ]
+    states = trained.optimizer.state[trained.layer.weight]
+    sizes = {name: value.numel() for name, value in states.items() if value.numel() > 1}
 
     require(
-        sizes == [size] * declared,
+        sizes.keys() <= set(trained.builder.keys),
+        f"keys: expected the names of its states, {sorted(sizes)}",
+    )
+    require(
+        [*sizes.values()] == [size] * declared,
         f"states: expected {declared} of {size} elements, got the sizes {sizes}",
     )
     resumed.layer.load_state_dict(trained.layer.state_dict())

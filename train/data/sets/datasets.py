@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.capabilities import EVALUATIONS
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.configuration.parts import parts_of
 from clozeline.train.data.sets.model_fit import (
     find_targets,
     refuse_missing,
@@ -106,11 +108,12 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         name: open_shards(path, options=data.store, check_files=check_files)
         for name, path in paths.items()
     }
-    if config.optimizer.type.needs_heldout_losses and not heldout:
-        raise ConfigurationError(
-            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set "
-            f"was found next to {train.path}: name one"
-        )
+    for part in () if heldout else parts_of(config):
+        if EVALUATIONS in part.needs:
+            raise ConfigurationError(
+                f"{part.key}: needs a held-out set, and none was found next to {train.path}: set "
+                "data.heldout"
+            )
 
     corruptions = {}
 

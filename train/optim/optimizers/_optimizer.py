@@ -8,6 +8,7 @@ engine writes the learning rate of a step into the groups.
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import prod
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -17,10 +18,8 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.capabilities import OWN_HISTORY, WHOLE_PARAMETERS, Declared, Part
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment, local_layout
-
-AVERAGE: Final = "average"
-"""Name of a state that is evaluated and exported instead of the weights."""
 
 
 @config_class
@@ -52,7 +51,7 @@ class OptimizerOptions:
         return self.learning_rate
 
 
-class OptimizerBuilder(ABC):
+class OptimizerBuilder(Declared, ABC):
     """Builds a torch optimizer."""
 
     statistics: ClassVar[Literal["element", "matrix"]]
@@ -67,19 +66,26 @@ class OptimizerBuilder(ABC):
     """fp32 numbers of state per element, for the memory estimate."""
     separate_matrices: ClassVar[bool] = False
     """Matrices of layers form separate groups, named `matrix`."""
-    averages: ClassVar[bool] = False
-    """The state holds averages of the weights, named `AVERAGE`."""
     needs_heldout_losses: ClassVar[bool] = False
     """Losses on the first held-out set change the update; checkpoints then store them."""
 
     def __init__(self, options: OptimizerOptions) -> None:
         self.options = options
 
+    @classmethod
+    def part(cls, key: str) -> Part:
+        """Return the part of a run that it is, by its `statistics`."""
+        part = super().part(key)
+        if cls.statistics == "element":
+            return part
+        whole = (WHOLE_PARAMETERS,) if cls.bind is OptimizerBuilder.bind else ()
+        return replace(part, needs=(*part.needs, *whole), prevents=(*part.prevents, OWN_HISTORY))
+
     @abstractmethod
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
 
-    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
+    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
         """Give the optimizer the layout of parameters in its tensors.
 
         Called once before the first step, at every stage. Without an override, an optimizer whose

@@ -35,6 +35,7 @@ class Adafactor(WholeParameterBuilder):
     statistics: ClassVar[Literal["matrix"]] = "matrix"
     states: ClassVar[int] = 0
     """for matrices; vectors have 1"""
+    keys = frozenset({"variance"})
 
     @config_class
     class Options(OptimizerOptions):

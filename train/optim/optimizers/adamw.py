@@ -17,6 +17,7 @@ class AdamW(OptimizerBuilder):
     bit_exact: ClassVar[bool] = False
     has_rates_of_adam: ClassVar[bool] = True
     states: ClassVar[int] = 2
+    keys = frozenset({"exp_avg", "exp_avg_sq"})
 
     @config_class
     class Options(OptimizerOptions):

@@ -37,6 +37,7 @@ class Muon(WholeParameterBuilder):
     statistics: ClassVar[Literal["matrix"]] = "matrix"
     states: ClassVar[int] = 2
     """for AdamW; matrices of layers have 1"""
+    keys = frozenset({"exp_avg", "exp_avg_sq", "momentum_buffer"})
     separate_matrices: ClassVar[bool] = True
 
     @config_class

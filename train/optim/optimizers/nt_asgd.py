@@ -9,7 +9,13 @@ import torch
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, OptimizerOptions
+from clozeline.model.configuration.capabilities import (
+    AVERAGE,
+    EVALUATIONS,
+    STATES_ON_DEVICE,
+    UNDOABLE_STEPS,
+)
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
 class NTASGD(OptimizerBuilder):
@@ -21,7 +27,9 @@ class NTASGD(OptimizerBuilder):
 
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
-    averages: ClassVar[bool] = True
+    keys = frozenset({AVERAGE})
+    needs: ClassVar = {EVALUATIONS, STATES_ON_DEVICE}
+    prevents: ClassVar = {UNDOABLE_STEPS}
     needs_heldout_losses: ClassVar[bool] = True
 
     @config_class

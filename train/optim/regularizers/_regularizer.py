@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from clozeline.model.configuration.capabilities import EARLIER_WEIGHTS, ONE_TRAINER
 from clozeline.train.hooks import Hook, HookContext
 
 
@@ -22,8 +23,8 @@ class Anchored(NamedTuple):
 class Regularizer(Hook):
     """Chooses an anchor and a strength for each weight at the start, and pulls weights there."""
 
-    replaces_decay: ClassVar[bool] = False
-    """It replaces the optimizer's weight decay."""
+    needs: ClassVar = {EARLIER_WEIGHTS}
+    prevents: ClassVar = {ONE_TRAINER}
     keys = frozenset(Anchored._fields)
 
     @abstractmethod

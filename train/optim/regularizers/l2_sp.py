@@ -16,7 +16,7 @@ class L2Sp(Regularizer):
     w0 are the weights of `model.init_from`.
     """
 
-    replaces_decay: ClassVar = True
+    owns: ClassVar = {"the decay of weights"}
 
     @config_class
     class Options:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.capabilities import Declared
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES
 
@@ -31,7 +32,7 @@ class LayerMapOptions(LossOptions):
     first, 0 the output of the embeddings; default: spread uniformly"""
 
 
-class DistillationLoss(nn.Module):
+class DistillationLoss(Declared, nn.Module):
     """A distance between student and teacher, summed over labels or tokens.
 
     Its parameters are not exported.

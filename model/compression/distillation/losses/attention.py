@@ -7,6 +7,7 @@ from torch import Tensor
 
 from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers
+from clozeline.model.configuration.capabilities import EAGER_LAYERS
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -21,6 +22,7 @@ class AttentionLoss(DistillationLoss):
     Options: ClassVar = LayerMapOptions
     by_layer: ClassVar = True
     reads_attention: ClassVar = True
+    needs: ClassVar = {EAGER_LAYERS}
     compares_heads: ClassVar = True
     reads = ("attention", "visible")
 

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
+from clozeline.model.configuration.capabilities import EAGER_LAYERS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.masks import BLOCKED
 
@@ -36,6 +37,7 @@ class RelationsLoss(DistillationLoss):
 
     Options: ClassVar = RelationOptions
     reads_attention: ClassVar = True
+    needs: ClassVar = {EAGER_LAYERS}
 
     def __init__(
         self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig

@@ -11,6 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
+from clozeline.model.configuration.capabilities import LOGITS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 
@@ -39,6 +40,7 @@ class ScoresLoss(DistillationLoss):
 
     Options: ClassVar = ScoreOptions
     needs_teacher: ClassVar = False
+    needs: ClassVar = {LOGITS}
 
     def __init__(
         self, options: ScoreOptions, student: ModelConfig, teacher: ModelConfig | None

@@ -84,6 +84,3 @@ def test_rounds_that_leave_no_step_are_refused():
         ConfigurationError, match=r"rounds x every: expected fewer than 8 steps, .* got 8"
     ):
         method.describe_plan(8)
-
-    with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):
-        pruned(ROUNDS)

@@ -1,27 +1,11 @@
 """Promises of every pruning method, and masks of matrices: which ones, when, and from the start."""
 
-import re
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.compression.pruning._pruning import CubicOptions
-from clozeline.model.configuration.conflicts import (
-    ADAPTER,
-    AVERAGES,
-    AVERAGING_OPTIMIZER,
-    COMPILATION,
-    DISTILLATION,
-    MATRIX_OPTIMIZER,
-    NEW_WEIGHTS,
-    OFFLOAD,
-    QUANTIZATION,
-    RECOMPUTATION,
-    REGULARIZER,
-    SHARED_LAYERS,
-)
 from clozeline.model.parameters.freezing import freeze
 from clozeline.model.registries import PRUNING
 from tests.contracts import contract
@@ -66,36 +50,6 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
     }
 
     assert added == PRUNING.load_class(name).keys
-
-
-@contract(PRUNING)
-def test_a_method_refuses_what_it_does_not_go_together_with(name):
-    own = case(name)
-    prune = {"name": name, **own["prune"]}
-    run = own.get("run", {})
-    ways = {
-        QUANTIZATION: {"model__quantization": "int8"},
-        ADAPTER: {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
-        SHARED_LAYERS: {"model__share": {"groups": 1}},
-        AVERAGES: {"hooks": ["average"]},
-        REGULARIZER: {
-            "regularizer": "l2_sp",
-            "model__init_from": "elsewhere",
-            "optimizer__weight_decay": 0.0,
-        },
-        DISTILLATION: {"distil": {"teacher": "elsewhere"}},
-        OFFLOAD: {"zero__offload": "optimizer"},
-        COMPILATION: {"compile": True},
-        RECOMPUTATION: {"activation_checkpointing": True},
-        AVERAGING_OPTIMIZER: {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 2}},
-        MATRIX_OPTIMIZER: {"optimizer": {"name": "muon"}},
-        NEW_WEIGHTS: {"model__init_from": None},
-    }
-
-    for conflict in PRUNING.load_class(name).conflicts:
-        shown = f"prune: {name} {conflict.relation} {conflict.key.partition('{')[0]}"
-        with pytest.raises(ConfigurationError, match=re.escape(shown)):
-            pruned(prune, **{**run, **ways[conflict]})
 
 
 LSTM = {

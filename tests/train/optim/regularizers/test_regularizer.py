@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.optim.regularizers._regularizer import pull
 from clozeline.train.registries import REGULARIZERS
@@ -62,15 +61,6 @@ def test_anchors_survive_another_stage(two_ranks, tmp_path):
 def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks, tmp_path):
     free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0})
     assert two_ranks.run(steps, free, str(tmp_path), kept(None)) == two_ranks.run(steps, kept(None))
-
-
-def test_a_regularizer_needs_something_to_keep():
-    with pytest.raises(ConfigurationError, match=r"needs model\.init_from"):
-        tiny(regularizer="l2_sp")
-    with pytest.raises(
-        ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"
-    ):
-        kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
 
 
 def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
