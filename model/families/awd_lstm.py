@@ -29,10 +29,10 @@ class AwdLstm(ModelFamily):
     Padding is on the right.
     """
 
-    architecture: ClassVar = "decoder"
-    reads: ClassVar = (INPUT_IDS,)
+    architecture = "decoder"
+    reads = (INPUT_IDS,)
     prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
-    unsupported: ClassVar = PARTS
+    unsupported = PARTS
     config: Options
 
     @config_class

@@ -1,7 +1,6 @@
 """A causal stack: GPT-2, Llama (arXiv 2302.13971) and similar models."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -25,11 +24,11 @@ class Decoder(ModelFamily):
     1910.10683).
     """
 
-    architecture: ClassVar = "decoder"
-    reads: ClassVar = (INPUT_IDS, POSITION_IDS)
-    left_padding: ClassVar = True
-    layered: ClassVar = True
-    universal: ClassVar = True
+    architecture = "decoder"
+    reads = (INPUT_IDS, POSITION_IDS)
+    left_padding = True
+    layered = True
+    universal = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

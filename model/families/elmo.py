@@ -33,12 +33,12 @@ class Elmo(ModelFamily):
     `input_ids`.
     """
 
-    architecture: ClassVar = "decoder"
-    reads: ClassVar = (INPUT_IDS, LENGTHS)
-    reads_characters: ClassVar = True
-    layered: ClassVar = True
+    architecture = "decoder"
+    reads = (INPUT_IDS, LENGTHS)
+    reads_characters = True
+    layered = True
     prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
-    unsupported: ClassVar = PARTS
+    unsupported = PARTS
     config: Options
 
     @config_class

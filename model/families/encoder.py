@@ -26,11 +26,11 @@ class Encoder(ModelFamily):
     `languages`, the vector of its language is added to each token (XLM, arXiv 1901.07291).
     """
 
-    architecture: ClassVar = "encoder"
+    architecture = "encoder"
     reads: ClassVar[tuple[BatchField, ...]] = ROW_TEXT
-    left_padding: ClassVar = True
-    layered: ClassVar = True
-    universal: ClassVar = True
+    left_padding = True
+    layered = True
+    universal = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
 """A causal stack that reads a bidirectional one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +26,9 @@ class EncoderDecoder(ModelFamily):
     `decoder_document_ids`, a position sees only its own document, in both rows.
     """
 
-    architecture: ClassVar = "encoder_decoder"
-    reads: ClassVar = (*ROW_TEXT, DECODER_TEXT.ids, DECODER_TEXT.positions)
-    left_padding: ClassVar = True
+    architecture = "encoder_decoder"
+    reads = (*ROW_TEXT, DECODER_TEXT.ids, DECODER_TEXT.positions)
+    left_padding = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

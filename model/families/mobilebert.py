@@ -23,10 +23,10 @@ from clozeline.model.parameters.flops import matrix_flops
 class MobileBert(ModelFamily):
     """A bidirectional stack: every token sees its entire row, or its document (`document_ids`)."""
 
-    Options: ClassVar = BottleneckConfig
-    architecture: ClassVar = "encoder"
-    layered: ClassVar = True
-    reads: ClassVar = ROW_TEXT
+    Options = BottleneckConfig
+    architecture = "encoder"
+    layered = True
+    reads = ROW_TEXT
     unsupported: ClassVar = {
         "attention": "the family mobilebert reads both neighbors of a token, so it cannot read "
         "rows in several modes of attention; use another family, or an objective with "

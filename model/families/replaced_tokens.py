@@ -60,11 +60,11 @@ class ReplacedTokens(Encoder):
         discriminator  [CLS] chef cooked the lunch [SEP]
     """
 
-    reads: ClassVar = (*Encoder.reads, SAMPLE_WORDS, LABEL_INDEX, LABEL_IDS)
-    generator_targets: ClassVar = frozenset({"masked_lm"})
-    layered: ClassVar = False
+    reads = (*Encoder.reads, SAMPLE_WORDS, LABEL_INDEX, LABEL_IDS)
+    generator_targets = frozenset({"masked_lm"})
+    layered = False
     prevents: ClassVar = {COMPARED_LAYERS}
-    universal: ClassVar = False
+    universal = False
 
     @config_class
     class Options(ModelConfig):

@@ -1,7 +1,6 @@
 """XLNet (arXiv 1906.08237): a content stream, and a query stream that does not see its tokens."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +29,10 @@ class XLNet(ModelFamily):
     values. Without `rank`, every token sees its row. Segment-level recurrence is not implemented.
     """
 
-    architecture: ClassVar = "encoder"
-    reads: ClassVar = (INPUT_IDS, LENGTHS)
-    left_padding: ClassVar = True
-    optional: ClassVar = (RANK, TYPE_IDS)
+    architecture = "encoder"
+    reads = (INPUT_IDS, LENGTHS)
+    left_padding = True
+    optional = (RANK, TYPE_IDS)
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

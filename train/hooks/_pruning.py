@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ def pruning_hook(method: Pruning) -> Hook:
 class PruningHook(Hook):
     """Calls a pruning method at each step."""
 
-    priority: ClassVar = 3
+    priority = 3
 
     def __init__(self, method: Pruning) -> None:
         super().__init__(None)

@@ -1,7 +1,7 @@
 """Record the distance of the weights from those of `model.init_from`."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -17,13 +17,13 @@ class StartDistance(Hook):
     count.
     """
 
-    priority: ClassVar = 4
-    charts: ClassVar = (
+    priority = 4
+    charts = (
         RecordedSeries(
             name="Distance of the weights from model.init_from", keys=("start_distance",)
         ),
     )
-    observes: ClassVar = True
+    observes = True
 
     def __init__(self, *, by_layer: bool) -> None:
         super().__init__(None)

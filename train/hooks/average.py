@@ -20,7 +20,7 @@ class Average(Hook):
     """Averages each weight after each step that was not skipped."""
 
     keys = frozenset({AVERAGE})
-    numbers: ClassVar = 1
+    numbers = 1
     needs: ClassVar = {STATES_ON_DEVICE}
 
     @config_class

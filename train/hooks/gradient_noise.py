@@ -26,8 +26,8 @@ class GradientNoise(Hook):
     It sums squared norms of this rank's gradients, before ZeRO partitions and averages them.
     """
 
-    priority: ClassVar = 2
-    charts: ClassVar = (
+    priority = 2
+    charts = (
         RecordedSeries(
             name="Gradient noise scale",
             keys=("gradient_noise", "trace"),
@@ -37,7 +37,7 @@ class GradientNoise(Hook):
             headline=True,
         ),
     )
-    observes: ClassVar = True
+    observes = True
     needs: ClassVar = {STATES_ON_DEVICE}
 
     @classmethod

@@ -20,8 +20,8 @@ class LayerStatistics(Hook):
     clipped.
     """
 
-    priority: ClassVar = 0
-    observes: ClassVar = True
+    priority = 0
+    observes = True
     needs: ClassVar = {LOGITS}
 
     def attach(self, context: HookContext) -> None:

@@ -27,7 +27,7 @@ from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 class DepthFreezing(Hook):
     """Freezes all depths below the heads except those that train at a step."""
 
-    by_depth: ClassVar = True
+    by_depth = True
     needs: ClassVar = {STATES_ON_DEVICE}
     owns: ClassVar = {"the layers that train"}
 

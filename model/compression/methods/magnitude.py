@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression.methods._method import Batch, Compressed, Method
@@ -19,9 +18,9 @@ class MagnitudeMethod(Method):
     Dense kernels multiply zeros like any number, so this saves neither time nor bytes on disk.
     """
 
-    Options: ClassVar = SparsityOptions
+    Options = SparsityOptions
     options: SparsityOptions
-    published_result: ClassVar = (
+    published_result = (
         "BERT with 30 % to 40 % zeros in these matrices has the same loss and transfer (2002.08307)"
     )
 

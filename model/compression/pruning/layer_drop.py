@@ -33,7 +33,7 @@ class LayerDropPruning(Pruning):
     """
 
     options: Options
-    published_result: ClassVar = (
+    published_result = (
         "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
     )
     needs: ClassVar = {OWN_LAYERS}

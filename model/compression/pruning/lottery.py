@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 from torch import Tensor
@@ -29,11 +29,11 @@ class LotteryPruning(MaskedWeights):
     """
 
     options: Options
-    published_result: ClassVar = (
+    published_result = (
         "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
     )
     keys = frozenset({MASK, "origin"})
-    needs: ClassVar = MaskedWeights.needs | {EARLIER_WEIGHTS, OWN_HISTORY}
+    needs = MaskedWeights.needs | {EARLIER_WEIGHTS, OWN_HISTORY}
 
     @config_class
     class Options:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from clozeline.configuration.config import config_class
 from clozeline.model.compression.pruning._masked_weights import MaskedWeights, MaskTarget
 from clozeline.model.compression.pruning._pruning import CubicOptions
@@ -19,7 +17,7 @@ class MagnitudePruning(MaskedWeights):
     """
 
     options: Options
-    published_result: ClassVar = (
+    published_result = (
         "up to 10 times fewer non-zero parameters with minimal loss of accuracy (1710.01878)"
     )
 

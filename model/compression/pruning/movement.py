@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import sqrt
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -38,12 +38,12 @@ class MovementPruning(MaskedWeights):
     """
 
     options: Options
-    published_result: ClassVar = (
+    published_result = (
         "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
     )
     keys = frozenset({MASK, *_STATES})
-    needs: ClassVar = MaskedWeights.needs | {ONE_TRAINER, OWN_HISTORY}
-    can_unmask: ClassVar = True
+    needs = MaskedWeights.needs | {ONE_TRAINER, OWN_HISTORY}
+    can_unmask = True
 
     @config_class
     class Options(CubicOptions):

@@ -54,11 +54,11 @@ class TokensPruning(Pruning):
     """
 
     options: Options
-    published_result: ClassVar = (
+    published_result = (
         "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy "
         "(2001.08950); LTP: up to 2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
     )
-    unsupported: ClassVar = frozenset({"document_ids", "left_padding"})
+    unsupported = frozenset({"document_ids", "left_padding"})
     needs: ClassVar = {
         EXACT_WEIGHTS,
         TRAINED_BODY,

@@ -1,7 +1,6 @@
 """Linear warm-up, then half cosines that restart at the peak: SGDR (arXiv 1608.03983)."""
 
 import math
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -18,7 +17,7 @@ class CosineRestartsSchedule(Schedule):
     With `period` 2, `growth` 2, `final` 0: steps 1..6 give 1, 0.5, 1, 0.854, 0.5, 0.146.
     """
 
-    rises: ClassVar = True
+    rises = True
 
     @config_class
     class Options(ScheduleOptions):

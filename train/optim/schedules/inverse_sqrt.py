@@ -1,7 +1,6 @@
 """Linear warm-up, then decay with the inverse square root (arXiv 1706.03762; T5, 1910.10683)."""
 
 import math
-from typing import ClassVar
 
 from clozeline.train.optim.schedules import Schedule
 
@@ -12,7 +11,7 @@ class InverseSqrtSchedule(Schedule):
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
     """
 
-    endless: ClassVar = True
+    endless = True
 
     def __call__(self, step: int) -> float:
         """Return the multiplier for a step, counted from 1; the horizon has no effect."""

@@ -19,11 +19,11 @@ class AttentionLoss(DistillationLoss):
     A key that a query does not see has no score and adds nothing.
     """
 
-    Options: ClassVar = LayerMapOptions
-    by_layer: ClassVar = True
-    reads_attention: ClassVar = True
+    Options = LayerMapOptions
+    by_layer = True
+    reads_attention = True
     needs: ClassVar = {EAGER_LAYERS}
-    compares_heads: ClassVar = True
+    compares_heads = True
     reads = ("attention", "visible")
 
     def __init__(

@@ -1,7 +1,6 @@
 """Angle between the last states (DistilBERT, arXiv 1910.01108)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -13,7 +12,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 class CosineLoss(DistillationLoss):
     """1 - cos(H_s, H_t) of the states that heads read, averaged over real tokens."""
 
-    compares_dimensions: ClassVar = True
+    compares_dimensions = True
 
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)

@@ -1,7 +1,5 @@
 """Distance between the outputs of the embeddings (TinyBERT, arXiv 1909.10351, equation 9)."""
 
-from typing import ClassVar
-
 from clozeline.model.compression.distillation.losses import LayerMapOptions, LossOptions
 from clozeline.model.compression.distillation.losses.states import StatesLoss
 from clozeline.model.configuration.model_config import ModelConfig
@@ -13,7 +11,7 @@ class EmbeddingsLoss(StatesLoss):
     Without W_e if the widths are equal.
     """
 
-    Options: ClassVar = LossOptions
+    Options = LossOptions
 
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(LayerMapOptions(weight=options.weight, layers={0: 0}), student, teacher)

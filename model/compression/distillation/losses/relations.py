@@ -35,8 +35,8 @@ class RelationsLoss(DistillationLoss):
     the models may differ.
     """
 
-    Options: ClassVar = RelationOptions
-    reads_attention: ClassVar = True
+    Options = RelationOptions
+    reads_attention = True
     needs: ClassVar = {EAGER_LAYERS}
 
     def __init__(

@@ -38,8 +38,8 @@ class ScoresLoss(DistillationLoss):
     the same temperature; 0 = unused entry.
     """
 
-    Options: ClassVar = ScoreOptions
-    needs_teacher: ClassVar = False
+    Options = ScoreOptions
+    needs_teacher = False
     needs: ClassVar = {LOGITS}
 
     def __init__(

@@ -21,7 +21,7 @@ class StatesLoss(DistillationLoss):
     """
 
     Options: ClassVar[type[LossOptions]] = LayerMapOptions
-    by_layer: ClassVar = True
+    by_layer = True
 
     def __init__(
         self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig
