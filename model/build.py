@@ -1,7 +1,8 @@
 """Build a model from its configuration: a family, its heads and adapters, which can be merged."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import torch
@@ -32,11 +33,24 @@ PONDER: Final = "ponder"
 
 
 class TokenCount:
-    """Count real tokens, the divisor of the ponder loss."""
+    """Count real tokens, the divisor of auxiliary losses."""
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the number of real tokens in a batch."""
         return int(real_tokens(tensors).sum())
+
+
+@dataclass(frozen=True)
+class AuxiliaryLoss:
+    """A loss next to those of the heads, from what modules return in the forward pass."""
+
+    modules: Sequence[nn.Module]
+    weight: float
+    """factor of its mean"""
+    compute: Callable[[Sequence[Any], Tensor], Loss]
+    """returns it from the outputs of the modules, in the order of their calls, and weights [B, T],
+    which are 1 at real tokens"""
+    divisor: TokenCount = field(default_factory=TokenCount)
 
 
 class Model(FlopCounts, nn.Module):
@@ -80,18 +94,22 @@ class Model(FlopCounts, nn.Module):
     @property
     def divisors(self) -> Mapping[str, Any]:
         """The object that counts the divisor of each loss."""
-        return {**self.heads, PONDER: TokenCount()} if self.config.share.halts else self.heads
+        return {**self.heads, **{name: loss.divisor for name, loss in self.auxiliary.items()}}
 
     @property
     def loss_weights(self) -> dict[str, float]:
         """The factor of each mean loss."""
-        universal = self.config.share.universal
-        weights = self.config.head_weights
-        return (
-            weights
-            if universal is None or universal.epsilon is None
-            else {**weights, PONDER: universal.ponder}
-        )
+        auxiliary = {name: loss.weight for name, loss in self.auxiliary.items()}
+        return {**self.config.head_weights, **auxiliary}
+
+    @property
+    def auxiliary(self) -> Mapping[str, AuxiliaryLoss]:
+        """The losses next to those of the heads, by name."""
+        options = self.config.share.universal
+        if options is None or options.epsilon is None:
+            return {}
+        universal = [part for part in self.family.modules() if isinstance(part, Universal)]
+        return {PONDER: AuxiliaryLoss(universal, options.ponder, _ponder_loss)}
 
     @property
     def host_tensors(self) -> frozenset[str]:
@@ -152,7 +170,7 @@ class Model(FlopCounts, nn.Module):
         return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and `ponder` if each token decides when it stops.
+        """Return the loss of each head, and the `auxiliary` ones.
 
         Raises:
             BatchError: a tensor that the family or a head reads is missing, a position id exceeds
@@ -166,12 +184,11 @@ class Model(FlopCounts, nn.Module):
 
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
-        # layers of a universal transformer with halting return their number of steps
-        halts = self.config.share.halts
-        halting = (
-            [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
-        )
-        with record_outputs(*halting) as steps:
+        with ExitStack() as recorded:
+            auxiliary = [
+                (name, loss, recorded.enter_context(record_outputs(*loss.modules)))
+                for name, loss in self.auxiliary.items()
+            ]
             views, states = self._read(tensors)
         # the second view of a pair of rows; a row without one is read as one token
         second_states = {}
@@ -197,8 +214,8 @@ class Model(FlopCounts, nn.Module):
             joint = self.config.heads[name].exits == "joint"
             losses[name] = head.exit_loss([*earlier, states[-1]], tensors, joint=joint)
 
-        if halts:
-            losses[PONDER] = _ponder_loss(cast("Sequence[Tensor]", steps[0]), real_tokens(tensors))
+        for name, loss, outputs in auxiliary:
+            losses[name] = loss.compute(outputs, real_tokens(tensors))
         return losses
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -255,13 +272,13 @@ class Model(FlopCounts, nn.Module):
         return sum(self.parameters_by_part.values())
 
 
-def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
+def _ponder_loss(outputs: Sequence[Sequence[Tensor]], weights: Tensor) -> Loss:
     """Return steps plus remainder, summed over real tokens; the steps are also a metric.
 
-    `output` is that of `Universal`; `weights` [B, T] are 1 at real tokens. A prompt adapter has
-    further positions before them.
+    `outputs` has the output of `Universal`; `weights` [B, T] are 1 at real tokens. A prompt adapter
+    has further positions before them.
     """
-    remainder, taken = (part[:, -weights.shape[1] :] for part in output[1:])
+    remainder, taken = (part[:, -weights.shape[1] :] for part in outputs[0][1:])
     steps = (taken * weights).sum()
     return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 

@@ -6,13 +6,13 @@ state at every position: a dropped token keeps its last one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model, TokenCount
+from clozeline.model.build import AuxiliaryLoss, Model
 from clozeline.model.compression.early_exit import (
     attention_flops,
     embedding_flops,
@@ -70,25 +70,22 @@ class TokenPruning(Model):
         self.adopt_parts(model)
         self.train(model.training)
 
-        # only encoders whose layers apply attention, then the feed-forward block
+        # in a decoder, later layers would miss the dropped tokens in the cache
         body = find_body(model, _PURPOSE)
-        is_standard = model.family.architecture == "encoder" and all(
-            type(layer) is Layer for layer in body.layers
-        )
-        has_prefix = any(
-            isinstance(module, Attention) and module.prefix is not None for module in body.modules()
-        )
-        if (
-            not is_standard
-            or has_prefix
-            or model.config.position.disentangled is not None
-            or model.config.parallel
-        ):
+        problems = {
+            f"model.family={model.config.family}": model.family.architecture != "encoder"
+            or any(type(layer) is not Layer for layer in body.layers),
+            "model.position.disentangled": model.config.position.disentangled is not None,
+            "model.parallel": model.config.parallel,
+            "an active prefix adapter": any(
+                isinstance(module, Attention) and module.prefix is not None
+                for module in body.modules()
+            ),
+        }
+        if causes := [name for name, holds in problems.items() if holds]:
             raise ConfigurationError(
-                "token pruning: expected an encoder whose layers apply attention, then the "
-                "feed-forward block, without disentangled attention or an active prefix adapter (a "
-                "decoder generates with a cache, in which later layers miss dropped tokens); got "
-                f"the family {model.config.family}"
+                "token pruning: expected an encoder whose layers apply attention to the tokens of "
+                f"a row, then the feed-forward block, got {causes[0]}"
             )
 
         for name, head in model.heads.items():
@@ -117,32 +114,26 @@ class TokenPruning(Model):
         self._rules = [rule]
 
     @property
-    def divisors(self) -> Mapping[str, Any]:
-        """The object that counts the divisor of each loss."""
-        return {**super().divisors, TOKENS: TokenCount()}
-
-    @property
-    def loss_weights(self) -> dict[str, float]:
-        """The factor of each mean loss."""
-        return {**super().loss_weights, TOKENS: self.weight}
+    def auxiliary(self) -> Mapping[str, AuxiliaryLoss]:
+        """The penalty of a rule in training; that of any other rule is 0."""
+        return {TOKENS: AuxiliaryLoss((), self.weight, self._penalty)}
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and as `tokens` the penalty of a rule in training.
-
-        The penalty of any other rule is 0. The metric `kept` of `tokens` is the share of tokens
-        that a layer keeps, or its mean mask.
-        """
+        """Return the loss of each head, and as `tokens` the penalty of a rule in training."""
         pruned = self.prune(tensors)
         losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
-        weights = real_tokens(tensors)
+        return {**losses, TOKENS: self._penalty([pruned], real_tokens(tensors))}
+
+    def _penalty(self, outputs: Sequence[PrunedBatch], weights: Tensor) -> Loss:
+        """Return the penalty, and as metric `kept` the share that layers keep, or the mean mask."""
+        (pruned,) = outputs
         if isinstance(self.rule, SoftRule):
             penalty = self.rule.penalty(pruned.masks, weights)
             kept = torch.stack([*pruned.masks]).mean(0) * weights
         else:
             penalty = weights.new_zeros(())
             kept = pruned.kept.double().mean(1) * weights.amax(1)
-        losses[TOKENS] = Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
-        return losses
+        return Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
 
     def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, HeadInput]:
         """Return what each head reads: the states of a batch after tokens were dropped."""

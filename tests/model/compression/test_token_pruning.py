@@ -451,12 +451,12 @@ def test_refusals():
         (
             built("decoder"),
             usual,
-            "token pruning: expected an encoder whose layers apply attention",
+            "token pruning: expected an encoder .*, got model.family=decoder",
         ),
         (
             built("encoder", position=disentangled, final_norm=False),
             usual,
-            "token pruning: expected an encoder whose",
+            "token pruning: .*, got model.position.disentangled",
         ),
         (
             built("encoder", heads=mixing),

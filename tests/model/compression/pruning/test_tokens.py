@@ -179,7 +179,7 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
     with pytest.raises(ConfigurationError, match=r"prune\.harden: expected at most 8"):
         describe({**learned, "harden": 9}, tiny())
     causal = tiny(model__family="decoder", model__heads={"lm": 1.0})
-    with pytest.raises(ConfigurationError, match="a decoder generates with a cache"):
+    with pytest.raises(ConfigurationError, match=r"got model\.family=decoder"):
         describe(learned, causal)
     mixing = tiny(model__heads={"tagging": {"classes": 3, "scalar_mix": True}})
 
