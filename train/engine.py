@@ -111,7 +111,7 @@ class Engine:
         trained = HookContext(
             model,
             self.optimizer,
-            list(self.zero.flats()),
+            self.zero.flats(),
             self.zero.layout,
             self.zero.refresh_model,
             world,
@@ -310,8 +310,7 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     if config.prune is not None:
         hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
-        by_layer = any(chosen.name == "layer_statistics" for chosen in config.all_hooks)
-        hooks.append(StartDistance(by_layer=by_layer))
+        hooks.append(StartDistance(by_layer=any(hook.observes_layers for hook in hooks)))
     return sorted(hooks, key=lambda hook: hook.priority)
 
 

@@ -60,6 +60,8 @@ class Zero:
         self._sums: Sequence[Tensor] = ()
         self._reading: Callable[[], list[float]] | None = None
         self._hook = self.optimizer.register_step_pre_hook(self._before_update)
+        # now: within a step, DeepSpeed leaves one group in the optimizer
+        self._flats = list(self._named_flats())
         self.layout = self._lay_out()
 
     @property
@@ -182,8 +184,11 @@ class Zero:
 
     # the flats, and the parameters in them
 
-    def flats(self) -> Iterator[tuple[Tensor, str]]:
-        """Yield (flat, group name) of every flat, also of those with only padding."""
+    def flats(self) -> Sequence[tuple[Tensor, str]]:
+        """Return (flat, group name) of every flat, also of those with only padding."""
+        return self._flats
+
+    def _named_flats(self) -> Iterator[tuple[Tensor, str]]:
         zero = self.engine.optimizer
         groups = self.optimizer.param_groups
         if zero is self.optimizer:

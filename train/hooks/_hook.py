@@ -8,7 +8,9 @@
 
 A hook that changes gradients registers hooks of torch in `attach`: on parameters, for the gradients
 of a micro-batch, or before the optimizer's step, where gradients are averaged over ranks and
-clipped.
+clipped. DeepSpeed steps once per parameter group from ZeRO stage 1 on: `param_groups` then holds
+this group alone, and the gradients of the others are not there. A hook that needs all of them at
+once adds up over the groups.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -78,6 +80,8 @@ class Hook(Declared):
     """Charts of the report, from the entries that `end` returns."""
     observes: ClassVar[bool] = False
     """It changes no result: a resumed run may add or remove it."""
+    observes_layers: ClassVar[bool] = False
+    """It records values of layers; the distance from `model.init_from` then has them, too."""
     numbers: ClassVar[int] = 0
     """fp32 numbers of state per parameter, for the memory estimate."""
     by_depth: ClassVar[bool] = False

@@ -22,6 +22,7 @@ class LayerStatistics(Hook):
 
     priority = 0
     observes = True
+    observes_layers = True
     needs: ClassVar = {LOGITS}
 
     def attach(self, context: HookContext) -> None:

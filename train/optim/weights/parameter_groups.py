@@ -26,8 +26,9 @@ def parameter_groups(
     """Return named groups of all trainable parameters, each in one group.
 
     `decay` has matrices and tables, `no_decay` biases, norms and other vectors. `rate` of a group
-    is the factor of its learning rate: parameters with a factor other than 1 are in groups
-    `decay.fast`, and so on. Empty groups are dropped: ZeRO cannot partition them.
+    is the factor of its learning rate: parameters with the n-th factor other than 1, from the
+    lowest, are in groups `decay.rate_n`, and so on. Empty groups are dropped: ZeRO cannot partition
+    them.
 
     Args:
         model: the model.
@@ -48,8 +49,8 @@ def parameter_groups(
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
         for label, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
-            for rate in (1.0, *sorted({*rates.values()} - {1.0})):
-                name = f"{label}{'' if rate == 1.0 else '.fast'}{ending}"
+            for number, rate in enumerate((1.0, *sorted({*rates.values()} - {1.0}))):
+                name = f"{label}{f'.rate_{number}' if number else ''}{ending}"
                 group = {
                     "name": name,
                     "weight_decay": decay,

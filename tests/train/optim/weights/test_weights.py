@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adapters import Adapter
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.parameters.freezing import freeze, frozen_count, frozen_modules
@@ -110,6 +111,24 @@ def test_every_trainable_parameter_once():
         "no_decay": ["norm.weight", "norm.bias", "out.bias"],
     }
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+
+
+def test_factors_of_the_learning_rate_are_in_groups_of_different_names():
+    class Adapted(Adapter):
+        def __init__(self):
+            nn.Module.__init__(self)
+            self.rows = nn.ParameterList(torch.zeros(2, 3) for _ in range(3))
+
+        def learning_rate_factors(self):
+            return dict(zip(self.rows, (1.0, 8.0, 4.0), strict=True))
+
+    groups = parameter_groups(Adapted(), 0.1)
+
+    assert [(group["name"], group["rate"]) for group in groups] == [
+        ("decay", 1.0),
+        ("decay.rate_1", 4.0),
+        ("decay.rate_2", 8.0),
+    ]
 
 
 def test_scalar_parameter_is_refused():
