@@ -10,22 +10,11 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate
 from clozeline.train.startup import checks
-from clozeline.train.startup.checks import drop_untrained_heads, fill_in_phases, fill_in_task_heads
+from clozeline.train.startup.checks import drop_untrained_heads, fill_in_phases
 from tests.train.synthetic import plain_config, tiny
-
-NO_SETS = SimpleNamespace(phases=(), heldout={})
-
-
-def test_early_stopping_needs_a_held_out_set():
-    config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
-    with pytest.raises(ConfigurationError, match="no held-out set"):
-        fill_in_task_heads(config, NO_SETS)
 
 
 def test_keeping_the_best_needs_evaluations():
-    config = tiny(checkpoint={"keep_best": True}, evaluate={"every": 1})
-    with pytest.raises(ConfigurationError, match="no held-out set"):
-        fill_in_task_heads(config, NO_SETS)
     for evaluate in ({}, {"every": 1, "max_rows": 0}):
         with pytest.raises(ConfigurationError, match="keep_best"):
             tiny(checkpoint={"keep_best": True}, evaluate=evaluate)

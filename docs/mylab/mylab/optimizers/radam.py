@@ -9,6 +9,7 @@ class RAdam(OptimizerBuilder):
     """Rectified Adam (arXiv 1908.03265) with decoupled weight decay."""
 
     statistics = "element"
+    keys = frozenset({"exp_avg", "exp_avg_sq"})
     bit_exact = False
     states = 2
     Options = OptimizerOptions
