@@ -14,12 +14,17 @@ BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows per block, or `auto`: the largest of 1920, 960, ... 60 for which a block takes at most 4 MiB
 uncompressed."""
 
+Container: TypeAlias = Literal["arrow", "tar"]
+"""Arrow IPC files, or WebDataset tars of the same blocks."""
+Codec: TypeAlias = Literal["none", "zstd"]
+"""Codec of the buffers of a block; a codec that pyarrow knows needs only a word here."""
+
 
 @config_class
 class Compression:
     """Compression of the buffers of a block."""
 
-    codec: Literal["none", "zstd"] = "zstd"
+    codec: Codec = "zstd"
     """`zstd`, or `none` for fast local disks"""
     level: Annotated[int, Field(ge=1, le=19)] = 3
     """zstd level, 1 to 19"""

@@ -6,13 +6,14 @@ It checks the hash of every block, has an exact order, and builds batches ahead 
 from collections.abc import Iterator
 from math import gcd
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.peers.workload import BATCH, LENGTH, Loader, sample_indices
+from clozeline.pipeline.block_options import Codec
 
 SHARDS = 8
 BLOCK_ROWS = 1920
@@ -20,7 +21,6 @@ LANES = gcd(64, BATCH)
 """The trainer's default."""
 ROUND = BLOCK_ROWS * LANES // BATCH
 """Batches after which all lanes read their next blocks."""
-Codec = Literal["none", "zstd"]
 
 
 class Ours(Loader):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import Common
-from clozeline.pipeline.block_options import BlockRows, Compression
+from clozeline.pipeline.block_options import BlockRows, Compression, Container
 from clozeline.pipeline.registries import ObjectiveComponent
 
 if TYPE_CHECKING:  # the keys are listed without the objectives, which import numpy
@@ -70,7 +70,7 @@ class ObjectiveEntry(NamedObjective):
     """name of the objective; its options are keys of the same mapping"""
     variants: Annotated[int, Field(ge=1, le=65536), Common()] = 1
     """corruptions of each training sample; held-out samples are corrupted once"""
-    container: Literal["arrow", "tar"] = "arrow"
+    container: Container = "arrow"
     """`arrow`: Arrow IPC files; `tar`: WebDataset tars of the same blocks"""
     compression: Compression = field(default_factory=Compression)
     block_rows: BlockRows = "auto"

@@ -259,7 +259,7 @@ def _convert_values(values: NDArray[np.generic], dtype: str, name: str) -> NDArr
 _HEADER: Final = 2  # numbers of fields in the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
 _MOST_PADDING_BYTES: Final = 64
-_ZSTD: Final = pa.Codec("zstd")
+_CODECS: Final = (pa.Codec("lz4"), pa.Codec("zstd"))  # in the order of Arrow's numbers
 
 
 class DamagedBlock(IntegrityError):
@@ -359,7 +359,7 @@ class _Buffers:
     """Arrays and buffers of a record batch in Arrow's order; claims are checked before reading."""
 
     def __init__(self, header: _Header, body: memoryview, max_bytes: int) -> None:
-        self._rows, nodes, buffers, self._compressed = header
+        self._rows, nodes, buffers, self._codec = header
         self._nodes = iter(nodes)
         self._buffers = iter(buffers)
         self._body = body
@@ -400,7 +400,7 @@ class _Buffers:
         stored = self._body[offset : offset + length]
         claimed = length
 
-        if framed := self._compressed and length > 0:
+        if framed := length > 0 and self._codec is not None:
             # an int64 before the frame holds its size; -1: the bytes did not shrink and are stored
             # uncompressed
             (claimed,), stored = struct.unpack_from("<q", stored), stored[8:]
@@ -412,8 +412,8 @@ class _Buffers:
         # memory comes from Arrow's pool, which reuses freed pages: fresh ones cost more than the
         # decompression
         return (
-            memoryview(_ZSTD.decompress(stored, claimed)).toreadonly()
-            if framed and wanted
+            memoryview(self._codec.decompress(stored, claimed)).toreadonly()
+            if framed and wanted and self._codec is not None
             else stored
         )
 
@@ -431,9 +431,9 @@ def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]
     return Ragged(values, bounds)
 
 
-_Header = tuple[int, list[list[int]], list[list[int]], bool]
-"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and whether buffers are
-compressed."""
+_Header = tuple[int, list[list[int]], list[list[int]], pa.Codec | None]
+"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and their codec; None:
+buffers are not compressed."""
 
 
 @lru_cache(maxsize=64)
@@ -442,8 +442,12 @@ def _read_header(raw: bytes) -> _Header:
     message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
     batch = _fields(raw, _pointer(raw, message[_HEADER]))
     (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
-    compressed = len(batch) > _COMPRESSION and batch[_COMPRESSION] > 0
-    return rows, _pairs(raw, batch[_NODES]), _pairs(raw, batch[_BUFFERS]), compressed
+    codec = None
+    if len(batch) > _COMPRESSION and batch[_COMPRESSION] > 0:
+        # the number of the codec is the first field; a flatbuffer omits a 0
+        fields = _fields(raw, _pointer(raw, batch[_COMPRESSION]))
+        codec = _CODECS[raw[fields[0]] if fields and fields[0] > 0 else 0]
+    return rows, _pairs(raw, batch[_NODES]), _pairs(raw, batch[_BUFFERS]), codec
 
 
 def _fields(raw: bytes, table: int) -> list[int]:

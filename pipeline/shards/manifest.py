@@ -29,6 +29,7 @@ from clozeline.checksummed_json import refuse_newer
 from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
+from clozeline.pipeline.block_options import Codec, Container
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.block import ColumnSpec
 from clozeline.pipeline.shards.row_form import RowForm
@@ -170,8 +171,11 @@ _Column: TypeAlias = Annotated[
 class CompressionRecord(Strict):
     """Compression of each buffer."""
 
-    codec: Literal["none", "zstd"]
+    codec: Codec
     level: int | None = None
+
+    def __str__(self) -> str:
+        return "uncompressed" if self.codec == "none" else f"{self.codec} {self.level}"
 
 
 class Totals(Strict):
@@ -239,7 +243,7 @@ class Manifest(Strict):
     max_length: _Count
     block_rows: int = Field(ge=1, lt=2**31)
     max_block_bytes: int = Field(ge=0, le=BLOCK_LIMIT)
-    container: Literal["arrow", "tar"]
+    container: Container
     compression: CompressionRecord
     totals: Totals
     index: IndexRecord

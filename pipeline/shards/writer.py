@@ -26,7 +26,7 @@ from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
-from clozeline.pipeline.block_options import BlockRows, Compression
+from clozeline.pipeline.block_options import BlockRows, Codec, Compression, Container
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards.block import (
     ColumnSpec,
@@ -111,8 +111,8 @@ def write_shard(
     columns: Sequence[ColumnSpec],
     *,
     block_rows: int,
-    container: Literal["arrow", "tar"] = "arrow",
-    codec: Literal["none", "zstd"] = "none",
+    container: Container = "arrow",
+    codec: Codec = "none",
     level: int = 3,
     metadata: Mapping[str, str] | None = None,
     name: str | None = None,
@@ -138,7 +138,7 @@ def write_shard(
     if block_rows < 1:
         raise IntegrityError(f"block_rows must be at least 1, got {block_rows}")
     schema = arrow_schema(columns, {"clozeline.format": "1", **(metadata or {})})
-    compression = pa.Codec("zstd", compression_level=level) if codec == "zstd" else None
+    compression = None if codec == "none" else pa.Codec(codec, compression_level=level)
     options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
     lists = [spec.name for spec in columns if spec.kind == "list"]
     ids = [spec.name for spec in columns if holds_ids(spec)]
@@ -276,7 +276,7 @@ class SetWriter:
     columns: Sequence[ColumnSpec]
     """columns in file order"""
     block_rows: int
-    container: Literal["arrow", "tar"] = "arrow"
+    container: Container = "arrow"
     compression: Compression = field(default_factory=Compression)
     metadata: Mapping[str, str] = field(default_factory=dict)
     """information for people who open a shard without its manifest"""
@@ -399,8 +399,8 @@ def write_manifest(
     tokenizer: Mapping[str, Any],
     columns: Sequence[ColumnSpec],
     block_rows: int,
-    container: Literal["arrow", "tar"],
-    codec: Literal["none", "zstd"],
+    container: Container,
+    codec: Codec,
     level: int = 3,
     shards: Sequence[ShardInfo],
     output: Outputs,
@@ -452,7 +452,7 @@ def write_manifest(
         "block_rows": block_rows,
         "max_block_bytes": max((shard.largest_block for shard in shards), default=0),
         "container": container,
-        "compression": {"codec": codec, "level": level if codec == "zstd" else None},
+        "compression": {"codec": codec, "level": None if codec == "none" else level},
         "totals": {**(totals or {}), **counted},
         "index": {
             "path": "index.arrow",

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
+from clozeline.pipeline.block_options import Codec, Container
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import (
     DamagedBlock,
@@ -60,9 +61,9 @@ class RepackOptions(SetArgument):
 
     output: OutputPath
     """folder of the new set"""
-    container: Literal["arrow", "tar"] | None = None
+    container: Container | None = None
     """default: unchanged"""
-    codec: Literal["none", "zstd"] | None = None
+    codec: Codec | None = None
     """buffer compression; default: unchanged"""
     level: Annotated[int, Field(ge=1, le=19)] | None = None
     """zstd level"""
@@ -196,8 +197,6 @@ def _repack(options: RepackOptions) -> None:
         left_out=left_out,
     )
 
-    level = new.compression.level
-    codec = new.compression.codec if level is None else f"zstd {level}"
     same = (
         "the stream is the same"
         if new.block_rows == old.block_rows
@@ -208,7 +207,8 @@ def _repack(options: RepackOptions) -> None:
     )
 
     counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
-    sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
+    form = f"{new.container}, {new.compression}"
+    sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({form})"
     if left_out:
         for error in left_out:
             why = f"expected {error.expected}, got {error.got}"

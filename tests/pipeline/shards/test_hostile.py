@@ -65,7 +65,7 @@ def test_a_lying_length_is_refused_before_memory_is_taken():
             decode(lie, COLUMNS, 64, 1 << 20)
 
 
-@pytest.mark.parametrize("codec", [None, "zstd"])
+@pytest.mark.parametrize("codec", [None, "zstd", "lz4"])
 def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
     """Without the hash, whatever the bytes: rows within bounds, or `BlockError`."""
     stored = message(rows(range(16), [n % 5 for n in range(16)]), codec)
@@ -92,7 +92,7 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
         assert offsets[-1] == len(found.columns["input_ids"].values)
 
 
-@pytest.mark.parametrize("codec", [None, "zstd"])
+@pytest.mark.parametrize("codec", [None, "zstd", "lz4"])
 def test_only_wanted_columns_are_taken(codec):
     content = rows(range(40), [n % 7 for n in range(40)])
     stored = message(content, codec)

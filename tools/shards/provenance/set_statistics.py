@@ -170,13 +170,10 @@ def _file_table(shards: ShardSet) -> Figures:
 
     cells += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
 
-    codec = (
-        "uncompressed"
-        if manifest.compression.codec == "none"
-        else f"zstd {manifest.compression.level}"
+    form = (
+        f"{manifest.kind}, {manifest.container}, {manifest.compression}, blocks of "
+        f"{manifest.block_rows:,} rows"
     )
-
-    form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(cells))
 
 

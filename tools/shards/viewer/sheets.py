@@ -27,12 +27,6 @@ def set_sheet(manifest: Manifest) -> Sheet:
     """Return sizes and settings of the set."""
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
-    codec = (
-        "uncompressed"
-        if manifest.compression.codec == "none"
-        else f"zstd {manifest.compression.level}"
-    )
-
     tokenizer = manifest.tokenizer
     blocks = f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
     length = f"{per_row:.1f} a row, at most {manifest.max_length:,}"
@@ -40,7 +34,7 @@ def set_sheet(manifest: Manifest) -> Sheet:
         "set": f"{manifest.name} ({manifest.kind})",
         "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {length}",
         "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes "
-        f"({manifest.container}, {codec})",
+        f"({manifest.container}, {manifest.compression})",
         "tokenizer": f"{tokenizer.name}, {tokenizer.vocab_size:,} ids, "
         f"{tokenizer.fingerprint[:16]}…",
     }
