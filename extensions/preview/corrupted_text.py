@@ -434,15 +434,14 @@ def corrupt_first_row(
     Raises:
         ConfigurationError: the objective cannot corrupt this text; the message says why.
     """
-    if objective.grouping.name == "parallel" and not texts[0].target:
+    second = objective.grouping.algorithm.second_text
+    if second == "target" and not texts[0].target:
         raise ConfigurationError(
             f"'{objective.label}' corrupts pairs of texts: give the other side as `target`"
         )
 
     # the rows of the first text
-    rows = sample_rows_of(
-        objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1]
-    )
+    rows = sample_rows_of(objective, codec, texts if second == "partner" else texts[:1])
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
     reason = Skip.TOO_SHORT.reason
 

@@ -20,6 +20,7 @@ VARIED = ("grouping", "architecture", "attention")
 """Keys that decide which others are read: each of their values is a base of its own."""
 
 VALUES = {
+    "grouping": ["packed", "full_sentences", "document"],
     "max_length": [60],
     "input_length": [60],
     "target_length": [20],

@@ -49,7 +49,8 @@ def values_of(name):
     values = {}
     for key in keys_of(schema):
         default = json.loads(defaults[key]) if defaults[key] not in ("", "required") else None
-        values[key] = VALUES.get(key) or [*other_values(type_of(schema, key), default)]
+        given = [value for value in VALUES.get(key, ()) if value != default]
+        values[key] = given or [*other_values(type_of(schema, key), default)]
 
     return values
 

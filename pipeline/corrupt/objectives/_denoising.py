@@ -17,6 +17,7 @@ from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
@@ -68,9 +69,7 @@ class PairOptions:
     max_length: Annotated[
         int, Field(ge=3, description="Tokens in the longest input, special tokens included.")
     ] = 512
-    grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = (
-        "document"
-    )
+    grouping: Annotated[GroupingName, Field(description="Grouping to read.")] = "document"
     source_head: Annotated[
         SourceHead, Field(description="Special token in front of the input.")
     ] = "bos"

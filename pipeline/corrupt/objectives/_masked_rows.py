@@ -15,8 +15,8 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.columns import IDS, POSITIONS, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
-from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices, one_row
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check_grouping
 from clozeline.pipeline.corrupt.objectives._objective import (
     DOCUMENT_FEATURES,
     Objective,
@@ -100,17 +100,12 @@ FrequencyExponent: TypeAlias = Annotated[
     ),
 ]
 
-RowGrouping: TypeAlias = Annotated[
-    Literal["packed", "full_sentences", "document"], Field(description="Grouping to read.")
-]
+RowGrouping: TypeAlias = Annotated[GroupingName, Field(description="Grouping to read.")]
 
 
 @config_class
 class SingleRowOptions:
     """Options that all objectives over single rows share."""
-
-    WITH_SEPARATOR: ClassVar = {"packed": ("separator",), "full_sentences": ("separator",)}
-    """groupings whose rows hold several documents, and the key that only they read"""
 
     max_length: Annotated[
         int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")
@@ -126,11 +121,7 @@ class SingleRowOptions:
     ] = True
 
     def __post_init__(self) -> None:
-        if not self.cross_documents and self.grouping == "document":
-            raise ValueError(
-                "cross_documents: false is for packed rows; a document row holds one document"
-            )
-        refuse_unread_keys(self, "grouping", self.WITH_SEPARATOR)
+        check_grouping(self)
 
 
 @config_class

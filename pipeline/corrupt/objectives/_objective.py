@@ -168,8 +168,7 @@ class Objective(ABC):
     @property
     def reads_sentences(self) -> bool:
         """Return whether it learns from the sentences of a row, so that one is not enough."""
-        of_rows = GROUPINGS.load_class(self.grouping.name).least_sentences
-        return max(self.minimum.sentences, of_rows) > 1
+        return max(self.minimum.sentences, self.grouping.algorithm.least_sentences) > 1
 
     @property
     def form(self) -> RowForm:
@@ -200,6 +199,13 @@ class Objective(ABC):
     def content_length(self) -> int:
         """Return the number of content tokens in a full row."""
         return self.grouping.length
+
+    def longest_example(self, content: int) -> int:
+        """Return the most ids in a column of an example of up to `content` content tokens."""
+        framed = len(self.add_special_tokens(np.zeros(content, np.int64)))
+        # special tokens between texts are not in the samples
+        added = getattr(self.options, "max_length", 0) - self.content_length
+        return max(framed, content + added)
 
     def corrupt(
         self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int
@@ -334,8 +340,12 @@ class Objective(ABC):
         return self.add_special_tokens(sample["ids"])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Count the tokens of these samples that are not in their examples; 0 by default."""
-        return 0
+        """Count the tokens of these samples that are not in their examples.
+
+        By default, those of partners from other documents.
+        """
+        partners = samples.columns.get("partner_ids")
+        return 0 if partners is None else len(partners.values)
 
     def tally(self, examples: ExampleBatch) -> dict[str, object]:
         """Return additional counts for the report; none by default."""
@@ -374,7 +384,8 @@ class Objective(ABC):
                 f"rows of {length} content tokens are too long: at most {self.longest_row}, "
                 "because positions are stored in 16 bits; lower max_length"
             )
-        return GroupingSpec(name, length, "none" if name == "document" else separator)
+        has_separator = GROUPINGS.load_class(name).has_separator
+        return GroupingSpec(name, length, separator if has_separator else "none")
 
 
 def build_objective(

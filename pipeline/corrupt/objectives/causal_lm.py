@@ -12,6 +12,11 @@ from clozeline.columns import IDS, POSITIONS, ROW, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
+from clozeline.pipeline.corrupt.objectives._groupings import (
+    GroupingName,
+    check_grouping,
+    holds_documents,
+)
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
@@ -72,7 +77,7 @@ class CausalLM(Objective):
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
         """Tokens in a full row, special tokens included."""
-        grouping: Literal["packed", "document"] = "packed"
+        grouping: GroupingName = "packed"
         """Grouping to read."""
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
@@ -90,23 +95,18 @@ class CausalLM(Objective):
         `grouping: document`."""
 
         def __post_init__(self) -> None:
-            if self.add_bos and self.grouping == "packed":
+            if self.add_bos and holds_documents(self):
                 raise ValueError("add_bos needs grouping: document; packed rows stay unchanged")
             if self.add_bos and self.architecture == "encoder":
                 raise ValueError("add_bos is not for encoders: their rows start with [CLS]")
-            if not self.cross_documents and self.grouping != "packed":
-                raise ValueError(
-                    "cross_documents: false is for packed rows; a document row holds one document"
-                )
-
             if self.attention == "bidirectional" and not self.cross_documents:
                 raise ValueError(
                     "attention: bidirectional reads the complete row; remove cross_documents"
                 )
 
-            if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
+            if self.languages and self.architecture != "encoder":
                 raise ValueError("languages: true needs architecture: encoder, grouping: document")
-            refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
+            check_grouping(self)
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
             refuse_unread_keys(self, "architecture", {"decoder": ("attention",)})
 
@@ -121,14 +121,14 @@ class CausalLM(Objective):
         else:
             eos = self.id_of("eos")
             self.first_token = self.id_of("bos") if options.add_bos else None
-            self.last_token = None if options.grouping == "packed" else eos
+            self.last_token = None if holds_documents(options) else eos
 
         frame_tokens = (self.first_token is not None) + (self.last_token is not None)
         self.grouping = self.make_grouping(
             options.grouping, options.max_length - frame_tokens, options.separator
         )
         self.minimum = MinimumRow(
-            tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1
+            tokens=2 if options.architecture == "decoder" and holds_documents(options) else 1
         )
 
         if options.architecture == "encoder_decoder":

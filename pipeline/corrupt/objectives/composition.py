@@ -12,6 +12,7 @@ from clozeline.arrays import Bool, Int64, UInt8
 from clozeline.configuration.config import config_class, to_data
 from clozeline.pipeline.corrupt.objectives import RandomKeys, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._groupings import holds_documents
 from clozeline.pipeline.kernels.ragged import insert_at
 from clozeline.pipeline.registries import OBJECTIVES, ObjectiveComponent
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, SampleBatch, ShardRow
@@ -53,7 +54,7 @@ class Composition(DenoisingPair):
         `decoder_start`; rows of other languages are skipped. Empty: no language tokens."""
 
         def __post_init__(self) -> None:
-            if self.language_tokens and self.grouping != "document":
+            if self.language_tokens and holds_documents(self):
                 raise ValueError(
                     "language_tokens needs grouping: document; other rows hold several languages"
                 )

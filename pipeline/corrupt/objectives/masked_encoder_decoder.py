@@ -1,11 +1,9 @@
 """Masked LM for encoder-decoders: the decoder predicts the masked tokens at their positions."""
 
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
+from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions, RowGrouping
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
@@ -29,11 +27,7 @@ class MaskedEncoderDecoder(MaskedRow):
 
     @config_class
     class Options(RoleOptions):
-        WITH_SEPARATOR: ClassVar = {"packed": ("separator",)}
-
-        grouping: Annotated[
-            Literal["packed", "document"], Field(description="Grouping to read.")
-        ] = "document"
+        grouping: RowGrouping = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
         """First token of the decoder's input; added when batches are built, never stored."""
 

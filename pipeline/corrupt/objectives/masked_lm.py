@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     ATTENTION_FEATURES,
@@ -20,7 +21,6 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     FrequencyWeights,
     MaskedRow,
     RoleOptions,
-    RowGrouping,
     attention_columns,
     choose_tokens,
     maskable_lengths,
@@ -29,7 +29,7 @@ from clozeline.pipeline.corrupt.objectives._objective import LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_between, parts_per_million
-from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, RATES, below, random_bits
 
@@ -89,7 +89,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         set."""
         attention: Attention = "bidirectional"
         """Attention mask (UniLM); stored with the row unless `bidirectional`."""
-        grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment]
+        grouping: GroupingName = "packed"
         """Grouping to read. `sentence_pair` takes the windows of next sentence prediction, without
         their partners, so that a mixture can hold both objectives."""
         languages: bool = False
@@ -98,16 +98,6 @@ class MaskedLM(FrequencyWeights, MaskedRow):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-
-            if not self.cross_documents and self.grouping == "sentence_pair":
-                raise ValueError(
-                    "cross_documents: false is for packed rows; a window holds one document"
-                )
-
-            if self.languages and self.grouping != "document":
-                raise ValueError(
-                    "languages: true needs grouping: document; other rows hold several languages"
-                )
 
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
                 raise ValueError(
@@ -123,7 +113,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         languages = LANGUAGE_FEATURES if options.languages else ()
         self.base_features = (*MASKED_FEATURES, *weights, *attention, *languages)
         self.predict_from = options.predict_from
-        if options.grouping == "sentence_pair":
+        if self.grouping.algorithm.second_text is not None:
             self.grouping = window_grouping(self, self.grouping.length)
         if options.attention == "prefix":
             self.minimum = MinimumRow(tokens=2)
@@ -169,14 +159,6 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         if self.options.languages:
             extra["languages"] = scalars(samples.fixed["language"], np.uint8)
         return extra
-
-    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Count the tokens of the partners of windows, which this objective does not use."""
-        return (
-            len(samples.columns["partner_ids"].values)
-            if self.options.grouping == "sentence_pair"
-            else 0
-        )
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
         """Put the labels back; with `predict_from: previous` no label may be at position 0."""

@@ -12,6 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     check_shares,
@@ -63,7 +64,7 @@ class Mass(Objective):
         edge_share: Rate = 0.0
         """Probability of a fragment at the start of the row, and again of one at its end
         (published: 0.2 each); 0 to 0.5."""
-        grouping: Literal["document", "packed"] = "document"
+        grouping: GroupingName = "document"
         """Grouping to read."""
 
         def __post_init__(self) -> None:

@@ -184,6 +184,9 @@ class Mixture(Objective):
     def reads_sentences(self) -> bool:
         return any(part.reads_sentences for part in self.parts)
 
+    def longest_example(self, content: int) -> int:
+        return max(part.longest_example(min(content, part.content_length)) for part in self.parts)
+
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
             raise self.refuse_options(

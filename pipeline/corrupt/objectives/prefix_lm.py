@@ -14,6 +14,7 @@ from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices
 from clozeline.pipeline.corrupt.objectives._denoising import SourceHead, front_tokens
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check_grouping
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
@@ -56,7 +57,7 @@ class PrefixLM(Objective):
         likely. None: every cut is equally likely."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the row or input (UL2: S)."""
-        grouping: Literal["packed", "document"] = "packed"
+        grouping: GroupingName = "packed"
         """Grouping to read."""
         separator: Literal["none", "sep", "eos"] = "none"
         """Special token between the documents of packed rows."""
@@ -70,11 +71,9 @@ class PrefixLM(Objective):
         def __post_init__(self) -> None:
             if self.suffix_rate == 0:
                 raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
-            if not self.cross_documents and (
-                self.grouping != "packed" or self.architecture != "decoder"
-            ):
+            check_grouping(self)
+            if not self.cross_documents and self.architecture != "decoder":
                 raise ValueError("cross_documents: false is for packed rows of a decoder")
-            refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
 
     options: Options

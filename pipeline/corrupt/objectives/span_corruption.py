@@ -20,6 +20,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     front_tokens,
     require_content_only,
 )
+from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -92,7 +93,7 @@ class SpanCorruption(Objective):
         were trained without it."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the input (UL2)."""
-        grouping: Literal["packed", "document"] = "packed"
+        grouping: GroupingName = "packed"
         """Grouping to read."""
         cross_documents: bool = True
         """Let spans and attention cross documents in packed rows; false stores the document starts
@@ -105,9 +106,8 @@ class SpanCorruption(Objective):
         """Tokens in the longest span; longer spans give tokens to the others. None: no limit."""
 
         def __post_init__(self) -> None:
-            if not self.cross_documents and (
-                self.grouping != "packed" or self.architecture != "encoder_decoder"
-            ):
+            check_grouping(self)
+            if not self.cross_documents and self.architecture != "encoder_decoder":
                 raise ValueError("cross_documents: false is for packed rows of an encoder-decoder")
             if self.attention == "causal" and self.architecture != "decoder":
                 raise ValueError(
@@ -181,6 +181,12 @@ class SpanCorruption(Objective):
         # an input has a token for each sentinel
         lengths = range(sentinels, self.options.input_length)
         return lengths[bisect_left(lengths, True, key=needs_more) - 1]
+
+    def longest_example(self, content: int) -> int:
+        """Return the most ids of a side, or of both together in the row of a decoder."""
+        sides = np.stack(self.side_lengths(np.arange(1, content + 1)))
+        rows = sides.sum(0) if self.options.architecture == "decoder" else sides
+        return int(rows.max())
 
     def count_spans(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the noise tokens and the spans in rows of `lengths` content tokens."""

@@ -63,6 +63,11 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         length = self.make_grouping("parallel", self.pair_length).length
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
+    def longest_example(self, content: int) -> int:
+        """Return the most ids of both sides together; `content` may be those of one side."""
+        longest: int = self.options.max_length
+        return longest
+
     def pair_features(self) -> tuple[Feature, ...]:
         return (
             Feature(

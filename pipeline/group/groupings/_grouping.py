@@ -61,9 +61,14 @@ class GroupingSpec:
     options: tuple[tuple[str, Any], ...] = ()
 
     @property
-    def algorithms(self) -> Sequence[type]:
+    def algorithm(self) -> type[Grouping]:
         """The class of the grouping."""
-        return [GROUPINGS.load_class(self.name)]
+        return GROUPINGS.load_class(self.name)
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The same, in a list."""
+        return [self.algorithm]
 
     def entry(self) -> dict[str, Any]:
         """Return the spec as a name with options, as in a configuration."""
@@ -200,6 +205,17 @@ class Grouping(ABC):
     rows"""
     least_sentences: ClassVar[int] = 1
     """sentences that a row has at least"""
+    holds_documents: ClassVar[bool] = False
+    """whether a row may hold several documents; the column `document_starts` tells where they
+    start"""
+    has_separator: ClassVar[bool] = False
+    """whether the option `separator` puts a special token after each document"""
+    cuts_at_length: ClassVar[bool] = False
+    """whether rows follow from lengths alone: all documents of a shard in their order, cut every
+    `length` tokens"""
+    second_text: ClassVar[Literal["partner", "target"] | None] = None
+    """second text of a row: from another document, or the other side of a pair; None: rows have one
+    text"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 

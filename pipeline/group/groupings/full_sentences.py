@@ -1,6 +1,7 @@
 """Full sentences: packed rows that end at the end of a sentence."""
 
 from bisect import bisect_right
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class FullSentencesGrouping(PackedGrouping):
         a b c </s> | d e | f g h </s>
         document_starts [0] [0] [0], offsets 0, 0, 2
     """
+
+    cuts_at_length: ClassVar[bool] = False
 
     def row_bounds(
         self, documents: RowBatch, begins: Int64, sentences: Int64, sampler: PartSampler, label: str

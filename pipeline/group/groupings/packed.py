@@ -1,11 +1,12 @@
 """Packed: documents one after another, cut into rows of a fixed length."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from clozeline import plugins
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
@@ -36,6 +37,10 @@ class PackedGrouping(Grouping):
         document_starts [0] [0] [0], offsets 0, 0, 4
     """
 
+    holds_documents: ClassVar[bool] = True
+    has_separator: ClassVar[bool] = True
+    cuts_at_length: ClassVar[bool] = True
+
     @config_class
     class Options(PartOptions):
         length: Annotated[int, Field(ge=1)]
@@ -61,11 +66,9 @@ class PackedGrouping(Grouping):
 
         self._start_dtype = documents.dtype
 
-        name = options.separator
+        where = f"grouping {plugins.name_of(type(self))}, separator {options.separator},"
         self._separator = (
-            None
-            if name == "none"
-            else vocabulary.id_of(name, f"grouping packed, separator {name},")
+            None if options.separator == "none" else vocabulary.id_of(options.separator, where)
         )
 
     def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:

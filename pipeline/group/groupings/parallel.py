@@ -59,6 +59,7 @@ class ParallelGrouping(Grouping):
                 raise ValueError("sources need `cut: source`, and no parts")
 
     keeps_words: ClassVar[bool] = False
+    second_text: ClassVar = "target"
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:

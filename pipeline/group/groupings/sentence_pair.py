@@ -44,6 +44,7 @@ class SentencePairGrouping(Grouping):
     """
 
     least_sentences: ClassVar[int] = 2
+    second_text: ClassVar = "partner"
 
     @config_class
     class Options(PartOptions):

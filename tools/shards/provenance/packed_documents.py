@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.group.documents import document_order_key
+from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
@@ -123,7 +124,9 @@ def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> 
     samples = sample_manifest(shards)
     tables = document_tables(shards.path)
     grouping = shards.manifest.grouping
-    if grouping is None or grouping.name != "packed" or samples is None or not tables:
+    if grouping is None or samples is None or not tables:
+        return None
+    if not GROUPINGS.load_class(grouping.name).cuts_at_length:
         return None
     manifest = samples[1]
     fraction = manifest.config.get("heldout_fraction")

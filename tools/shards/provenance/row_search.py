@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline import plugins
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import shard_of
@@ -78,12 +80,12 @@ def find_document_rows(
     not_found = list[str]()
     partner_samples = _find_partner_samples(shards, documents_wanted)
 
-    if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
-        is_packed = grouping.name == "packed"
+    kind = None if grouping is None else GROUPINGS.load_class(grouping.name)
+    if packing is None and kind is not None and kind.holds_documents:
         reason = (
             "no group/ and encode/ above the set"
-            if is_packed
-            else "rows of full sentences have no fixed length"
+            if kind.cuts_at_length
+            else f"rows of {plugins.name_of(kind)} have no fixed length"
         )
         not_found.append(f"rows in which it starts after another document ({reason})")
 

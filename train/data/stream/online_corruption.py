@@ -68,17 +68,12 @@ class Corruption:
 
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
 
-        # the longest row: special tokens around and between texts are not in the samples
-        framed = len(objective.add_special_tokens(np.zeros(samples.max_length, np.int64)))
-        added = self.options.get("max_length", 0) - objective.content_length
-        longest = max(framed, samples.max_length + added)
-
         # not `model_copy`, which would copy cached properties of the samples
         changes = {
             "objective": record,
             "kind": "examples",
             "columns": columns,
-            "max_length": longest,
+            "max_length": objective.longest_example(samples.max_length),
         }
 
         return Manifest.model_construct(**{**dict(samples), **changes})

@@ -22,8 +22,10 @@ from clozeline.tools.start.contracts.objectives import (
     check_features,
     check_uncorrupt,
     find_changed,
+    prepare,
 )
 from tests.contracts import contract
+from tests.keys.objective_cases import ALWAYS
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
 from tests.pipeline.corrupt.objectives.runner import (
     VARIETIES,
@@ -44,6 +46,24 @@ def case_of(name, rows, words=WORDS, **options):
     """Rows of tests, which also have lengths that no grouping gives."""
     objective = wide(name, words, **options)
     return ObjectiveCase({"name": name, **lengths_of(name), **options}, objective, rows)
+
+
+@each
+@pytest.mark.parametrize(
+    "options", [{}, {"architecture": "decoder"}, {"noise_density": 0.7}], ids=str
+)
+def test_no_example_is_longer_than_it_says(name, options):
+    """So a set that is corrupted in the stream tells the longest row that it can have."""
+    try:
+        case = prepare({"name": name, **ALWAYS.get(name, {}), **options})
+    except ConfigurationError:
+        pytest.skip("the objective has no such option")
+    examples = case.corrupt()[0].columns
+    ids = [feature.name for feature in case.objective.features if feature.dtype == "ids"]
+    content = int(case.rows.columns["ids"].lengths.max())
+    longest = max(int(examples[key].lengths.max()) for key in ids)
+
+    assert longest <= case.objective.longest_example(content)
 
 
 @each

@@ -88,10 +88,10 @@ OPTIONS = {
             "needs 129 sentinels",
         ),
         ({"input_length": 3, "mode": "X"}, "too small"),
-        ({"cross_documents": False, "grouping": "document"}, "packed rows of an encoder-decoder"),
+        ({"cross_documents": False, "grouping": "document"}, "packed rows"),
         (
             {"cross_documents": False, "architecture": "decoder"},
-            "packed rows of an encoder-decoder",
+            "packed rows",
         ),
     ],
     "text_infilling": [

@@ -398,6 +398,7 @@ del LACKING.specials["sep"]
         ),
         ("packed", {"length": 10, "separator": "dash"}, WORDS, "separator"),
         ("packed", {"length": 10, "separator": "sep"}, LACKING, "needs the special token 'sep'"),
+        ("full_sentences", {"length": 10, "separator": "sep"}, LACKING, "grouping full_sentences"),
         ("parallel", {"length": 10, "cut": "source"}, WORDS, "target_length"),
         ("parallel", {"length": 10, "cut": "longer", "target_length": 4}, WORDS, "target_length"),
         (
