@@ -76,12 +76,10 @@ def _share(name: str, happened: Bool, row: Any, draws: int, expected: Any) -> Dr
 
 def _role_counts(found: CorruptedText, examples: ExampleBatch) -> Iterator[DrawCount]:
     """Yield how many tokens are labels, and how many labels are masked, replaced and kept."""
-    if "label_positions" not in examples.columns:
-        return
-    if not hasattr(found.objective.options, "mask_share"):
+    shares = found.objective.shares
+    if "label_positions" not in examples.columns or "masked" not in shares:
         return
     vocabulary = found.objective.vocabulary
-    options = found.objective.options
     positions, labels = examples.columns["label_positions"], examples.columns["label_ids"]
     rows = rows_of(positions)
     inputs = examples.columns["input_ids"]
@@ -89,48 +87,40 @@ def _role_counts(found: CorruptedText, examples: ExampleBatch) -> Iterator[DrawC
     draws = len(examples)
     special = 3 if "segment_starts" in examples.columns else 2
     tokens = len(inputs.values) - special * draws
-    rate = getattr(options, "mask_rate", None)
-    rate = rate if isinstance(rate, float) else None
-    yield DrawCount("tokens with a label", len(labels.values), tokens, rate)
+    yield DrawCount("tokens with a label", len(labels.values), tokens, shares.get("labels"))
 
     # a random token may be the original one
     replaceable = vocabulary.replaceable
     same = np.isin(labels.values, replaceable) / max(1, len(replaceable))
     masked = shown == vocabulary.specials["mask"]
     kept = shown == labels.values
-    random = options.random_share
-    yield _share("masked", masked, rows, draws, options.mask_share)
+    random = shares["random"]
+    yield _share("masked", masked, rows, draws, shares["masked"])
     yield _share("replaced", ~masked & ~kept, rows, draws, random * (1 - same))
-    keep = 1 - options.mask_share - random
+    keep = 1 - shares["masked"] - random
     yield _share("kept", kept & ~masked, rows, draws, keep + random * same)
 
 
 def _span_counts(found: CorruptedText, examples: ExampleBatch, tokens: int) -> Iterator[DrawCount]:
     """Yield the share of tokens in spans, and the mean length of spans."""
     objective = found.objective
-    options = objective.options
     if "span_lengths" in examples.columns:
         lengths = examples.columns["span_lengths"]
         spans = lengths.lengths
         sums = np.bincount(rows_of(lengths), lengths.values, minlength=len(examples))
-    elif objective.vocabulary.sentinels and hasattr(options, "noise_density"):
-        if "target_ids" not in examples.columns:
-            return
-        targets = examples.columns["target_ids"]
-        is_sentinel = np.isin(targets.values, objective.vocabulary.sentinels)
+    elif objective.form.has_sentinels and "target_ids" in examples.columns:
+        inputs, targets = (examples.columns[name] for name in ("input_ids", "target_ids"))
+        is_sentinel = np.isin(inputs.values, objective.vocabulary.sentinels)
         is_text = ~objective.vocabulary.special[targets.values]
-        spans = np.bincount(rows_of(targets), is_sentinel, minlength=len(examples))
-        spans = spans - getattr(options, "final_sentinel", False)
+        spans = np.bincount(rows_of(inputs), is_sentinel, minlength=len(examples))
         sums = np.bincount(rows_of(targets), is_text, minlength=len(examples))
-        if not spans.sum():
-            return
     else:
         return
     total, count = int(sums.sum()), int(spans.sum())
-    yield DrawCount("tokens in spans", total, tokens, getattr(options, "noise_density", None))
+    yield DrawCount("tokens in spans", total, tokens, objective.shares.get("spans"))
     mean = total / count
     error = math.sqrt(float(np.square(sums - mean * spans).sum())) / count
-    expected = getattr(options, "mean_noise_span_length", getattr(options, "poisson_lambda", None))
+    expected = objective.shares.get("length")
     yield DrawCount("mean length of a span", total, count, expected, error)
 
 
@@ -144,14 +134,13 @@ def _outcome_counts(found: CorruptedText, examples: ExampleBatch) -> Iterator[Dr
 
     tokens = len(found.sample["ids"])
     sentences = len(found.sample["sentence_starts"])
-    is_part = getattr(found.objective.options, "noise_density", 1.0) < 1
-    is_even = getattr(found.objective.options, "suffix_rate", None) is None
+    is_even = found.objective.draws_evenly
     possible = {
         "rotation": ("starts with token", 1 / max(1, tokens - 1)),
         "prefix_length": ("ends the prefix: position", 1 / max(1, tokens - 1) if is_even else None),
         "sentence_order": (
             "order of sentences",
-            None if is_part else 1 / max(1, math.factorial(min(sentences, 20)) - 1),
+            1 / max(1, math.factorial(min(sentences, 20)) - 1) if is_even else None,
         ),
     }
     for name, (title, expected) in possible.items():

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import (
     BaseModel,
@@ -109,15 +109,26 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+if TYPE_CHECKING:
+    _OwnOptions: TypeAlias = object
+else:
+    _OwnOptions = dict[str, Any]
+
+
 class ObjectiveRecord(Strict):
     """The objective that made an example set."""
 
     name: str
     label: str
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: _OwnOptions = Field(default_factory=dict)
+    """read by the objective alone; others ask `frame`"""
     architecture: Literal["encoder", "decoder", "encoder_decoder"]
     heads: tuple[str, ...]
     frame: RowForm
+
+    def entry(self) -> dict[str, Any]:
+        """Return name and options, as in a configuration."""
+        return {"name": self.name, **cast(dict[str, Any], self.options)}
 
 
 class GroupingRecord(Strict):

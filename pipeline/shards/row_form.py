@@ -24,6 +24,8 @@ class PartForm(BaseModel):
     """whether positions restart with the second segment"""
     predicts_next: bool = False
     """whether nothing is corrupted, and each token is predicted from those before it"""
+    is_fixed: bool = False
+    """whether nothing is drawn: all variants of a row are the same"""
     has_sentinels: bool = False
     """whether sentinels stand for spans of the text"""
     head: tuple[int, ...] = ()

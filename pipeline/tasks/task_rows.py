@@ -154,6 +154,7 @@ class SpecialTokens:
             for roles in (self.head, self.between, self.tail, self.start)
         )
         return RowForm(
+            is_fixed=True,
             decoder_start=start[0] if start else None,
             predict_from="previous" if self.architecture == "decoder" else "same",
             head=head,
@@ -239,7 +240,7 @@ class Form:
         """Return the form of the rows of a set."""
         assert manifest.objective is not None, "a set of examples"
 
-        options = manifest.objective.options
+        options = manifest.objective.entry()
         stride = manifest.config.get("stride")
         return Form(FRAMES[options["frame"]], options["max_length"], stride)
 

@@ -109,9 +109,8 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveRecord, row: ShardRow, pieces: TokenRenderer) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        original = build_objective(
-            {"name": facts.name, **facts.options}, pieces.vocabulary, facts.label
-        ).restore(row)
+        objective = build_objective(facts.entry(), pieces.vocabulary, facts.label)
+        original = objective.restore(row)
         return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]

@@ -31,6 +31,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
     mask_tokens,
     restore_labels,
+    role_shares,
 )
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
@@ -98,6 +99,7 @@ class MaskedPair(Objective, ABC):
     The subclass may add features after `segment_starts`.
     """
 
+    options: Any
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     choices = PossibleChoices("[2: mask, 4: hat, 5: keep]", (MASK, WORD, KEEP))
 
@@ -109,6 +111,7 @@ class MaskedPair(Objective, ABC):
         self._frame_ids = np.array([self.first_token, self.last_token], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
         self._rate = parts_per_million(options.mask_rate)
+        self.shares = role_shares(options)
         self._mask_ppm, self._random_ppm = map(
             parts_per_million, (options.mask_share, options.random_share)
         )

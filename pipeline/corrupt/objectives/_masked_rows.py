@@ -159,11 +159,19 @@ def check_shares(mask_share: float, random_share: float) -> None:
         )
 
 
+def role_shares(options: Any) -> dict[str, float]:
+    """Return the shares of labels that become [MASK] or random, and of tokens that are labels."""
+    shares = {"masked": options.mask_share, "random": options.random_share}
+    rate = options.mask_rate
+    return shares | ({"labels": rate} if isinstance(rate, float) else {})
+
+
 class SingleRow(Objective, ABC):
     """The base of objectives over rows `[CLS] x [SEP]`; special tokens are never selected."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    options: Any
     base_features: tuple[Feature, ...]
     """features of the objective without `document_starts`"""
 
@@ -216,8 +224,10 @@ class MaskedRow(SingleRow):
         super().__init__(options, vocabulary, label)
         self.mask = self.id_of("mask")
         self._limit = getattr(options, "max_labels", None)
-        self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
-        self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
+        if isinstance(options, RoleOptions):
+            self.shares = role_shares(options)
+        self.mask_ppm = parts_per_million(self.shares.get("masked", 1.0))
+        self.random_ppm = parts_per_million(self.shares.get("random", 0.0))
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
@@ -355,6 +365,8 @@ def choose_tokens(
 
 class FrequencyWeights(Objective, ABC):
     """An objective with the option `frequency_exponent`."""
+
+    options: Any
 
     @cached_property
     def mean_times(self) -> NDArray[np.float64] | None:

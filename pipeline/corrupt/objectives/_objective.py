@@ -131,6 +131,8 @@ class Objective(ABC):
     keeps_order: ClassVar[bool] = True
     """False if labeled tokens have another order in the input than in the original"""
 
+    options: object
+    """read by the objective alone; others ask what it declares"""
     features: tuple[Feature, ...]
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
@@ -146,6 +148,11 @@ class Objective(ABC):
     longest_input: int | None = None
     choices: PossibleChoices | None = None
     """what a user can choose instead of a random draw; None: nothing"""
+    shares: Mapping[str, float] = MappingProxyType({})
+    """what draws give on average: the share of tokens that are `labels` or in `spans`, of labels
+    that are `masked` or `random`, and the `length` of a span; without what depends on the row"""
+    draws_evenly: bool = True
+    """whether each outcome of its draw is equally likely"""
     chosen: Choice | None = None
     """what the user chose, for a batch of one row; None: everything is drawn"""
     first_token: int | None = None
@@ -184,6 +191,7 @@ class Objective(ABC):
             predict_from=self.predict_from,
             restarts_segments=self.restarts_segments,
             predicts_next=self.predicts_next,
+            is_fixed=self.min_redrawn_share == 0,
             has_sentinels=self.has_sentinels,
             head=(*head, *self.front),
             between=tail if "segment_starts" in names else (),

@@ -17,6 +17,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     check_shares,
     restore_labels,
+    role_shares,
 )
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
@@ -84,6 +85,7 @@ class Mass(Objective):
         cls = self.first_token = self.id_of("cls")
         self.last_token, self._mask = self.id_of("sep"), self.id_of("mask")
         self._reserved = IdSet(vocabulary.reserved)
+        self.shares = role_shares(options)
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2)

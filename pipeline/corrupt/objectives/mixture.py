@@ -83,9 +83,13 @@ class Mixture(Objective):
 
     The grouping draws the part of a sample from its uid, and cuts the sample to the length of this
     part. The column `part` stores its index. The label of a part keys its draws. All parts share
-    architecture, batch layout, grouping and heads; some may also label sentence pairs (`sentence`).
-    An example has the features of all parts; a feature that its part lacks is empty. The default is
-    UL2's seven parts with equal weights.
+    architecture, batch layout, grouping, heads and place of labels; some may also label sentence
+    pairs (`sentence`). An example has the features of all parts; a feature that its part lacks is
+    empty. The default is UL2's seven parts with equal weights.
+
+    Prompts and exported tokenizers put the special tokens around a text that all parts have: write
+    a mode token of one part into the text. Scores read a text as rows of the first part that
+    prepares them.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are
     frolicking outside):
@@ -152,6 +156,9 @@ class Mixture(Objective):
         # one grouping for all parts, which draws the part of each row
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
+        if all(part.shares == first.shares for part in self.parts):
+            self.shares = first.shares
+        self.draws_evenly = all(part.draws_evenly for part in self.parts)
         heads = dict.fromkeys(head for part in self.parts for head in part.heads)
         self.heads = tuple(heads)  # type: ignore[misc]
         self.minimum = MinimumRow(

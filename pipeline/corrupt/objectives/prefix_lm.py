@@ -82,6 +82,7 @@ class PrefixLM(Objective):
         super().__init__(options, vocabulary, label)
         decoder = options.architecture == "decoder"
         self._eos = self.last_token = self.id_of("eos")
+        self.draws_evenly = options.suffix_rate is None
         self.front = front_tokens(self, options)
         self._suffix_ppm = (
             None if options.suffix_rate is None else parts_per_million(options.suffix_rate)

@@ -17,7 +17,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     permute_share,
 )
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import Rate
+from clozeline.pipeline.kernels.rates import MILLION, Rate
 from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder
 from clozeline.pipeline.rows import Ragged, segments
 
@@ -50,6 +50,10 @@ class SentenceReordering(DenoisingPair):
     class Options(PairOptions):
         noise_density: Rate = 1.0
         """Share of the sentences that are shuffled, at least two."""
+
+    @property
+    def draws_evenly(self) -> bool:  # type: ignore[override]
+        return self._rate == MILLION
 
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys

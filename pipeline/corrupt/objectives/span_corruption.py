@@ -120,6 +120,7 @@ class SpanCorruption(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
+        self.shares = {"spans": options.noise_density, "length": options.mean_noise_span_length}
         self._rate = parts_per_million(options.noise_density)
         self._mean = thousandths(options.mean_noise_span_length)
 

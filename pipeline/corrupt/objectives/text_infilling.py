@@ -91,6 +91,7 @@ class TextInfilling(DenoisingPair):
         self.reads_words = options.unit == "word"
         self._mask = self.id_of("mask")
         self._random_ppm = parts_per_million(options.random_share)
+        self.shares = {"spans": options.noise_density, "length": options.poisson_lambda}
         self._mean = thousandths(options.poisson_lambda)
         self._thresholds = poisson_thresholds(self._mean)
 

@@ -207,4 +207,4 @@ def read_task_metadata(manifest: Manifest) -> TaskMetadata | None:
     """Return the task metadata of a set; None if it is not a task set."""
     if manifest.objective is None or not is_task(manifest.objective):
         return None
-    return TaskMetadata.from_dict(manifest.objective.options[TASK])
+    return TaskMetadata.from_dict(manifest.objective.entry()[TASK])

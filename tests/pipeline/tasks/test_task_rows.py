@@ -107,7 +107,7 @@ def test_a_vocabulary_without_the_frame(tmp_path):
             )
 
     pad, eos = whole.specials["pad"], (whole.specials["eos"],)
-    form = RowForm(decoder_start=pad, between=eos, tail=eos, longest_input=9)
+    form = RowForm(is_fixed=True, decoder_start=pad, between=eos, tail=eos, longest_input=9)
     assert FRAMES["t5"].row_form(whole, 9) == form
 
 

@@ -43,14 +43,10 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("specials", "first"),
-    [
-        ({"bos": 1, "eos": 2}, True),
-        ({"bos": 2, "eos": 2}, False),
-        ({}, False),
-    ],
+    ("specials", "head", "before"),
+    [({"bos": 1, "eos": 2}, (1,), (1,)), ({"bos": 2, "eos": 2}, (), (2,)), ({}, (), ())],
 )
-def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials, first):
+def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials, head, before):
     config = SimpleNamespace(architecture="decoder", targets={"lm": "lm"})
     tokenizer = SimpleNamespace(vocabulary=SimpleNamespace(specials=specials))
     run = SimpleNamespace(
@@ -58,7 +54,7 @@ def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials,
     )
     (facts,) = TrainedModel.objectives.fget(run)
 
-    assert facts.options == {"add_bos": first}
+    assert (facts.frame.head, facts.frame.before_text) == (head, before)
 
 
 def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):

@@ -57,9 +57,7 @@ class RoundTrip:
 
         assert objective is not None  # every example set names its objective
 
-        self.objective = build_objective(
-            {"name": objective.name, **objective.options}, vocabulary, objective.label
-        )
+        self.objective = build_objective(objective.entry(), vocabulary, objective.label)
         self.samples = samples
         self.restored = 0
         self.tokens = 0

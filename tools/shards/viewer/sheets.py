@@ -44,7 +44,9 @@ def set_sheet(manifest: Manifest) -> Sheet:
         name = manifest.objective.name
         label = manifest.objective.label
         shown = name if name == label else f"{label} ({name})"
-        facts["objective"] = f"{shown} {_options(manifest.objective.options)}"
+        options = manifest.objective.entry()
+        del options["name"]
+        facts["objective"] = f"{shown} {_options(options)}"
         facts["variants"] = f"{manifest.variants}"
 
     if totals.tokens_by_language:

@@ -20,7 +20,6 @@ from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
-from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
@@ -292,9 +291,7 @@ def _most_passes(source: Input) -> int:
 def _is_random(source: Input) -> bool:
     """Return whether another variant of a row would be corrupted differently."""
     objective = source.manifest.objective
-    if objective is None or objective.name not in OBJECTIVES.available():
-        return False
-    return bool(OBJECTIVES.load_class(objective.name).min_redrawn_share > 0)
+    return objective is not None and not objective.frame.is_fixed
 
 
 def describe_rereading(

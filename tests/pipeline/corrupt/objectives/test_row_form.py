@@ -44,8 +44,6 @@ TOKENS = [
     ({"name": "permuted_lm", "frame": "xlnet"}, [], [SEP, CLS]),
     ({"name": "masked_encoder_decoder"}, [CLS], [SEP]),
     ({"name": "mass"}, [CLS], [SEP]),
-    ({"name": "composition"}, [BOS], [EOS]),
-    ({"name": "text_to_text"}, [], [EOS]),
 ]
 
 

@@ -12,6 +12,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
@@ -170,29 +171,29 @@ def test_every_token_has_a_language_embedding(columns, embeddings, message):
 AUTO = {"steps": "auto", "schedule__steps": None}
 
 
-def stored(folder, name, variants, rows=2400):
-    """A set that an objective of this name made, with this number of corruptions of each sample."""
-    facts = {**objective("encoder"), "name": name, "heads": ["masked_lm"]}
+def stored(folder, is_fixed, variants, rows=2400):
+    """A set of an objective that draws something or nothing, with corruptions of each sample."""
+    facts = {**objective("encoder"), "heads": ["masked_lm"]}
+    facts["frame"]["is_fixed"] = is_fixed
     return write_masked_sets(
         folder, rows=rows, name=folder.name, objective=facts, variants=variants
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "variants", "asked", "steps", "reads"),
+    ("is_fixed", "variants", "asked", "steps", "reads"),
     [
-        ("masked_lm", 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
-        ("masked_lm", 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
-        ("causal_lm", 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
-        ("classification", 1, "auto", 4 * 2400 // 8, ""),  # a task
-        ("masked_lm", 2, 900, 900, "3.0"),
-        ("toy", 1, 900, 900, ""),
+        (False, 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
+        (False, 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
+        (True, 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
+        (False, 2, 900, 900, "3.0"),
+        (True, 1, 900, 900, ""),
     ],
 )
 def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
-    tmp_path, name, variants, asked, steps, reads, capsys
+    tmp_path, is_fixed, variants, asked, steps, reads, capsys
 ):
-    shards = stored(tmp_path / "set", name, variants)
+    shards = stored(tmp_path / "set", is_fixed, variants)
     changes = {"steps": asked, "schedule__steps": None}
     config = load_config(
         TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), []
@@ -216,7 +217,7 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
 def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
     """Joined batches of 4 rows of 8 to 15 tokens exceed what they need: counted on the stream
     itself."""
-    shards = stored(tmp_path / "set", "causal_lm", 1, rows=4000)
+    shards = stored(tmp_path / "set", True, 1, rows=4000)
     changes = {
         "steps": "auto",
         "schedule__steps": None,
@@ -264,7 +265,7 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
 
     def of_tokens(tokens, architecture="encoder"):
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
-        objective = SimpleNamespace(name="masked_lm", architecture=architecture, options={})
+        objective = SimpleNamespace(name="any", architecture=architecture, frame=RowForm())
         manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
         phase = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
         return plan_steps(config.data, [phase])
