@@ -52,6 +52,11 @@ class HeadOptions:
         return None
 
     @property
+    def multi_label(self) -> bool:
+        """Whether a row has any number of its classes."""
+        return False
+
+    @property
     def pool(self) -> str | None:
         """How it pools the states of a row, if the configuration says so."""
         return None

@@ -73,10 +73,8 @@ def diagonal_fisher(
 
 def _labels_of_mean(model: nn.Module, name: str) -> int:
     """Return how many labels of a row a head averages; its log-probability is their sum."""
-    head = model.heads[name]  # type: ignore[index]
-    return (
-        head.outputs() if isinstance(head, ClassificationHead) and head.options.multi_label else 1
-    )
+    head: Any = model.heads[name]  # type: ignore[index]
+    return head.outputs() if head.options.multi_label else 1
 
 
 def require_drawable_labels(heads: Mapping[str, Head]) -> None:
@@ -119,7 +117,7 @@ def _draw_labels(
             return dict(tensors)
 
         # [1, classes], each drawn independently
-        if isinstance(head, ClassificationHead) and head.options.multi_label:
+        if head.options.multi_label:
             return {
                 **tensors,
                 key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64),

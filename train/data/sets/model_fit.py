@@ -11,7 +11,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
-from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
@@ -128,8 +127,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"model.heads.{name}.pool=null"
             )
 
-        several = isinstance(head, ClassificationHead.Options) and head.multi_label
-        if several and target in served and "labels" not in columns:
+        if head.multi_label and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{where}.multi_label: expected false, as the column label of a shard set has one "
                 f"class per row, got true: {unset_head_key(model, name, 'multi_label')}"
