@@ -87,6 +87,7 @@ def files(count, copies=0, seed=0):
         ([TEXTS], [TEXTS, "old"], "{}"),
         ([TEXTS], [TEXTS], "{near: null}"),
         ([files(14)], [files(40)], "{}"),  # 2 shards, then 8
+        ([files(5)], [files(6)], "{}"),  # one more in the last bundle
         ([files(14)], [files(4)], "{}"),  # 1 shard
         ([files(3, 1, 18)], [files(10, 1, 18)], "{}"),  # 1 shard, then 2
     ],

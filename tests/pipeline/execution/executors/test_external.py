@@ -1,6 +1,7 @@
 """Workers that anything starts: shares, kills, and how they end."""
 
 import json
+import os
 import random
 import re
 import shlex
@@ -26,6 +27,7 @@ from tests.pipeline.execution.executors.external_workers import (
     until,
 )
 from tests.pipeline.execution.noting_steps import Noting
+from tests.pipeline.execution.test_output_lock import THERE, Clock
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -72,6 +74,22 @@ def test_a_machine_that_sees_the_output_elsewhere_is_told(tmp_path):
     shutil.copytree(tmp_path / "out", tmp_path / "mount")
     with pytest.raises(StorageError, match="mount it at the same path"):
         external._run_units(tmp_path / "mount/.work/round/tasks.pickle")
+
+
+def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_path, monkeypatch):
+    """Unit 1 belongs to a machine that stops renewing after 400 s; the others are done."""
+    path = published(step := Noting(tmp_path))
+    for unit in {*range(7)} - {1}:
+        (tmp_path / f"{unit}.done").touch()
+    claim = path.with_name("1.claim")
+    claim.write_text(json.dumps(THERE))
+    clock = Clock(lambda now: now < 400 and os.utime(claim, (now, now)))
+    for module in (external, output_lock):
+        monkeypatch.setattr(module, "time", clock)
+    external._wait(Assignment(step, "0123456", 1), path.parent, lambda: None)
+
+    assert 400 + 180 <= clock.now <= 400 + 182
+    assert claim.exists(), "no worker takes it before the next round"
 
 
 @pytest.mark.parametrize(
