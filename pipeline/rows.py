@@ -98,10 +98,8 @@ class Ragged:
 
     def cut(self, start: int, stop: int) -> Ragged:
         """Return lists `start` to `stop` - 1; their values are a view."""
-        first = self.offsets[start]
-        return Ragged(
-            self.values[first : self.offsets[stop]], self.offsets[start : stop + 1] - first
-        )
+        offsets = self.offsets[start : stop + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:

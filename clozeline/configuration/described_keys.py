@@ -62,7 +62,7 @@ def describe(
             default = "" if schema else _default_text(field)
             text = field.description or _docstrings(inner).get(name, "")
             if schema and not text:
-                text = str(schema.__doc__).partition("\n\n")[0].rstrip(".")
+                text = (schema.__doc__ or "").partition("\n\n")[0].rstrip(".")
             yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
 

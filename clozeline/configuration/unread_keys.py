@@ -1,14 +1,18 @@
 """Keys that a configuration gives and nothing reads, because another key chose otherwise."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 
 def non_default_keys(part: Any) -> dict[str, Any]:
     """Return the values of a configuration that differ from the defaults of its class."""
     values = ((field, getattr(part, field.name)) for field in fields(part))
-    return {field.name: value for field, value in values if value != field.default}
+    return {field.name: value for field, value in values if value != _default(field)}
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collection[str]]) -> None:

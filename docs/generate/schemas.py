@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from clozeline.configuration.described_keys import describe
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index
 

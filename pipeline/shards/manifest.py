@@ -30,9 +30,9 @@ from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.pipeline.block_options import Codec, Container
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.block import ColumnSpec
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.repair import rebuild_hint
 
 FORMAT: Final = 1

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from clozeline.columns import IDS, STARTS, UNDO, Feature
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,

@@ -143,7 +143,7 @@ def test_levels_have_the_weights_and_the_divisor_of_the_loss():
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
     label, by_row, token, row = (
-        SimpleNamespace(unit=unit, options=SimpleNamespace(unit=averaged))
+        SimpleNamespace(unit=unit, options=SimpleNamespace(normalize=averaged))
         for unit, averaged in (
             ("label", "label"),
             ("label", "row"),

@@ -17,9 +17,9 @@ from xxhash import xxh3_128
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.train.configuration.checkpoint import StepChoice

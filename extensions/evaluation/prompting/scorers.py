@@ -16,8 +16,8 @@ from clozeline.model.build import Model
 from clozeline.model.scoring.batches import TOKENS
 from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
+from clozeline.pipeline.row_form import PartForm
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.shards.row_form import PartForm
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import (
     choose_prepared,

@@ -18,6 +18,7 @@ from clozeline.pipeline.corrupt.objectives._choice import Choice, PossibleChoice
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.registries import GROUPINGS, OBJECTIVES
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import (
     WORD_STARTS,
     Example,
@@ -27,7 +28,6 @@ from clozeline.pipeline.rows import (
     Sample,
     SampleBatch,
 )
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 

@@ -21,8 +21,8 @@ from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, 
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.sampling import list_indices, offsets_of
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch, segments
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1

@@ -17,8 +17,8 @@ from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
 from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.row_form import RowForm, join_forms
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, ShardRow
-from clozeline.pipeline.shards.row_form import RowForm, join_forms
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Heads that read one label per row from a separate column, which parts may lack.

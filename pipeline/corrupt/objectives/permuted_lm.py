@@ -29,8 +29,8 @@ from clozeline.pipeline.kernels.sampling import (
     permute,
 )
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 

@@ -21,8 +21,8 @@ from clozeline.extensions.evaluation.perplexity import (
     perplexity_scores,
 )
 from clozeline.model.scoring.causal import log_likelihoods
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.inference.text_likelihoods import word_indices

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards.row_form import RowForm
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.model.checkpoints import model_without_weights
-from clozeline.pipeline.shards.row_form import RowForm
+from clozeline.pipeline.row_form import RowForm
 from clozeline.tools.models.export import writing
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model

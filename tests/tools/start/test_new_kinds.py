@@ -166,14 +166,13 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
 
     assert sorted(found) == sorted([*sequences, sequences[0]])
 
-    report = json.loads((tmp_path / "mine" / "data" / "report.json").read_text(encoding="utf-8"))
-    encode = report["stages"]["encode"]["counts"]
+    encode, training = (
+        json.loads((tmp_path / "mine" / "data" / stage / "report.json").read_text())["counts"]
+        for stage in ("encode", "train_tokenizer")
+    )
 
     assert (encode["documents_out"], encode["tokens"]) == (40, 40 * 300)
-
-    vocabulary = report["stages"]["train_tokenizer"]["counts"]["vocabulary"]
-
-    assert vocabulary["size"] == len(SPECIALS) + 1 + len("ACGT")
+    assert training["vocabulary"]["size"] == len(SPECIALS) + 1 + len("ACGT")
 
 
 LONG = {

@@ -12,9 +12,9 @@ from clozeline.errors import IntegrityError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.registries import HEADS as MODEL_HEADS
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.row_form import PartForm
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.shards.row_form import PartForm
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.train.checkpoint.trained_model import TrainedModel
 

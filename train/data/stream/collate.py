@@ -18,9 +18,9 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.columns import COLUMNS, Role, names_of, refuse_reserved
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.fields import build_fields
 from clozeline.train.data.stream.head_features import (
     HeadBatch,

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from transformers import AutoTokenizer
 
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.text_form import token_before_texts

@@ -2,8 +2,8 @@
 
 import pytest
 
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
     ready_scores,

@@ -10,9 +10,9 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig

@@ -18,7 +18,7 @@ from clozeline.model.configuration.head import RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.heads.regression import RegressionHead
-from clozeline.pipeline.shards.row_form import RowForm
+from clozeline.pipeline.row_form import RowForm
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
@@ -297,7 +297,7 @@ def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked
         architecture=architecture,
         heads=heads,
         frame=frame,
-        options={"task": facts},
+        entry=lambda: {"task": facts},
         name=name,
         label=name,
     )

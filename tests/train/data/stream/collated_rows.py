@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from tests.shard_sets import TOKENIZER, objective, roles_of
 

@@ -15,8 +15,8 @@ from clozeline.columns import IDS, POSITIONS, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 from tests.model.small_models import built, changed, states

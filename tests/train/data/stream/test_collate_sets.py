@@ -7,8 +7,8 @@ import pytest
 
 from clozeline.columns import IDS, POSITIONS, ROW, STARTS, Role
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import IDS as IDS_COLUMN

@@ -11,8 +11,8 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards.row_form import RowForm
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
     TARGET_END,
