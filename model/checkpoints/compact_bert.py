@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
@@ -50,7 +50,7 @@ class AlbertKeys(BertKeys):
     """
 
     model_type = "albert"
-    causal: ClassVar[str | None] = None
+    causal = None
     classes = replace(
         BertKeys.classes,
         prefix="Albert",

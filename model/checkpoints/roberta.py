@@ -1,7 +1,6 @@
 """RoBERTa and types with its positions: CamemBERT, XLM-R, and XLM-R XL and XXL."""
 
 from dataclasses import replace
-from typing import ClassVar
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.tables import (
@@ -24,7 +23,7 @@ class RobertaKeys(MaskedLMKeys):
     """
 
     model_type = "roberta"
-    causal: ClassVar[str | None] = "ForCausalLM"
+    causal = "ForCausalLM"
     classes = Classes(
         "Roberta",
         head_classes={("masked_lm",): "ForMaskedLM"},

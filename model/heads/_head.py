@@ -234,7 +234,7 @@ class LabelHead(Head):
 
     left_padding: ClassVar = True
     reads: ClassVar[tuple[BatchField, ...]] = (LABEL_INDEX, LABEL_IDS)
-    Options: ClassVar[type[HeadOptions]] = LabelOptions
+    Options = LabelOptions
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum_in_chunks(
@@ -256,8 +256,8 @@ class RowHead(Head):
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
-    host_tensors: ClassVar[frozenset[str]] = frozenset({"choice_rows"})
-    Options: ClassVar[type[HeadOptions]] = RowHeadOptions
+    host_tensors = frozenset({"choice_rows"})
+    Options = RowHeadOptions
     options: RowHeadOptions
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

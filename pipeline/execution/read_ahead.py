@@ -7,7 +7,6 @@ files as inputs. To read again: `--force read`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from clozeline.errors import plural
 from clozeline.pipeline.execution.equations import StageRow
@@ -49,7 +48,7 @@ class Reading(Unit[ReadCounts]):
 class ReadStage(Stage[None, ReadCounts]):
     """Stores the documents of all inputs whose readers fetch them."""
 
-    name: ClassVar[str] = READ_FOLDER
+    name = READ_FOLDER
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
+from typing import Any, BinaryIO, Final, Self, TypeAlias
 
 import numpy as np
 import xxhash
@@ -344,7 +344,7 @@ def _write(
 class Bundle(Unit[Counts]):
     """Bundles the files of 256 units of the previous pass, ordered by destination."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     stage: str
     shuffle: Shuffle
     number: int

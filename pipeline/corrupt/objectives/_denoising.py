@@ -88,8 +88,8 @@ class DenoisingPair(Objective):
     The input has special tokens around the text; the target ends with `</s>`.
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    architectures = ("encoder_decoder",)
+    heads = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
     """order in a composition: 0 sentences and rotation, 1 deletion and reordering of tokens, 2

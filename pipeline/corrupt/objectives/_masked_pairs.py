@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ class MaskedPair(Objective, ABC):
     """
 
     options: Any
-    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    architectures = ("encoder",)
     choices = PossibleChoices("[2: mask, 4: hat, 5: keep]", (MASK, WORD, KEEP))
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:

@@ -66,9 +66,9 @@ class CausalLM(Objective):
         labels  kitten is chasing </s>, none for the last
     """
 
-    longest_row: ClassVar[int | None] = None
-    min_redrawn_share: ClassVar[float] = 0.0
-    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
+    longest_row = None
+    min_redrawn_share = 0.0
+    architectures = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
     @config_class

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Composition(DenoisingPair):
         input    Success brings [MASK] work leads to success .
     """
 
-    draws_by_label: ClassVar[bool] = False
+    draws_by_label = False
 
     @config_class
     class Options(PairOptions):

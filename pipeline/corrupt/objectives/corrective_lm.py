@@ -1,7 +1,7 @@
 """Corrective language modeling: copy or correct each token, and match a row with a crop of it."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class CorrectiveLM(ReplacedTokenDetection):
         view    [CLS] b c d e f g h i j [SEP]
     """
 
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
+    heads = ("masked_lm", "corrective", "similarity")
     base_features = (*MASKED_FEATURES, CROP_START, CROP_LENGTH)
 
     @config_class

@@ -1,7 +1,6 @@
 """Denoising autoencoding: mask single tokens; the decoder generates the complete original."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,8 @@ class DenoisingAutoencoding(DenoisingPair):
         input   The puppies are [MASK] outside [MASK] house .
     """
 
-    composition_rank: ClassVar[int] = 2
-    rate_option: ClassVar[str] = "mask_rate"
+    composition_rank = 2
+    rate_option = "mask_rate"
     choices = PossibleChoices("[2, 4-5]", (MASK,))
     noise_features = (
         Feature("noise_positions", "uint16", UNDO, "content indices of [MASK], ascending"),

@@ -1,7 +1,6 @@
 """Document rotation: rotate the tokens of a document; the model must find its start."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ class DocumentRotation(DenoisingPair):
         input   leads to success . Success brings happiness . Hard work
     """
 
-    composition_rank: ClassVar[int] = 0
+    composition_rank = 0
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[4]")
     noise_features = (

@@ -1,6 +1,6 @@
 """Masked LM for encoder-decoders: the decoder predicts the masked tokens at their positions."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions, RowGrouping
@@ -22,8 +22,8 @@ class MaskedEncoderDecoder(MaskedRow):
         decoder <s> and [MASK], but frolicking at 5 and the at 7
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    architectures = ("encoder_decoder",)
+    heads = ("lm",)
 
     @config_class
     class Options(RoleOptions):

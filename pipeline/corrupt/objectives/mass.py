@@ -44,7 +44,7 @@ class Mass(Objective):
         target  is chasing the
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
+    architectures = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
     choices = PossibleChoices("[3-5]", (MASK, WORD, KEEP))
 

@@ -97,8 +97,8 @@ class Mixture(Objective):
         part 1  <S> The puppies are frolicking </s>     ->  outside </s>
     """
 
-    draws_by_label: ClassVar[bool] = False
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
+    draws_by_label = False
+    architectures = ("encoder_decoder", "decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
 
     @config_class

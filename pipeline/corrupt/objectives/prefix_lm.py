@@ -1,7 +1,7 @@
 """Prefix language modeling: continue a text after a prefix with bidirectional attention."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ class PrefixLM(Objective):
         target  outside the house . </s>
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    architectures = ("decoder", "encoder_decoder")
+    heads = ("lm",)
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[3]")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,9 @@ class SentenceComparison(Objective):
         b   [CLS] I need an umbrella . [SEP]
     """
 
-    min_redrawn_share: ClassVar[float] = (
-        0.75  # two adjacent sentences of eight are one of 7 choices
-    )
-    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
-    heads: ClassVar[tuple[str, ...]] = ("similarity",)
+    min_redrawn_share = 0.75  # two adjacent sentences of eight are one of 7 choices
+    architectures = ("encoder",)
+    heads = ("similarity",)
 
     @config_class
     class Options:

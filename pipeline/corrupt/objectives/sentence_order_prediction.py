@@ -1,6 +1,6 @@
 """Sentence order prediction: are two consecutive segments in their original order, or swapped?"""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +39,10 @@ class SentenceOrderPrediction(MaskedPair):
         label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
     """
 
-    VERSION: ClassVar[int] = 2
-    keeps_order: ClassVar[bool] = False
+    VERSION = 2
+    keeps_order = False
     choices = PAIR_CHOICES
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    heads = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 
     @config_class

@@ -1,7 +1,6 @@
 """Sentence reordering: shuffle the sentences of a row; the model must restore their order."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,8 @@ class SentenceReordering(DenoisingPair):
         input   Success brings happiness . Hard work leads to success .
     """
 
-    composition_rank: ClassVar[int] = 0
-    rate_option: ClassVar[str] = "noise_density"
+    composition_rank = 0
+    rate_option = "noise_density"
     minimum = MinimumRow(sentences=2)
     choices = PossibleChoices("[2, 1]", unit="sentence")
     noise_features = (

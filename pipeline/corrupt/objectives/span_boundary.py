@@ -1,7 +1,7 @@
 """Span boundary objective: predict a masked span from the two tokens around it (SpanBERT)."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,8 @@ class SpanBoundary(MaskedRow):
         labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
     """
 
-    VERSION: ClassVar[int] = 2
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
+    VERSION = 2
+    heads = ("masked_lm", "span_boundary")
     base_features = (*MASKED_FEATURES, SPAN_STARTS, SPAN_LENGTHS)
     reads_words = True
 

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,8 @@ class SpanCorruption(Objective):
         target  <extra_0> frolicking <extra_1> the </s>
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    architectures = ("encoder_decoder", "decoder")
+    heads = ("lm",)
     has_sentinels = True
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[2-3, 6]")

@@ -1,7 +1,7 @@
 """Text infilling: replace each span of tokens with a single [MASK] (BART)."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,9 @@ class TextInfilling(DenoisingPair):
         input   The [MASK] puppies are [MASK] house .
     """
 
-    VERSION: ClassVar[int] = 2
-    composition_rank: ClassVar[int] = 2
-    rate_option: ClassVar[str] = "noise_density"
+    VERSION = 2
+    composition_rank = 2
+    rate_option = "noise_density"
     choices = PossibleChoices("[before 2, 4-5]", (MASK, WORD))
     noise_features = (
         Feature(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +63,9 @@ class TextToText(Objective):
         target  Hello! </s>
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
-    min_redrawn_share: ClassVar[float] = 0.0
+    architectures = ("encoder_decoder",)
+    heads = ("lm",)
+    min_redrawn_share = 0.0
     minimum = MinimumRow(tokens=1)
 
     @config_class

@@ -1,7 +1,6 @@
 """Token deletion: delete tokens; the model must find where they are missing (BART)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,8 @@ class TokenDeletion(DenoisingPair):
         input   The puppies are outside house .
     """
 
-    composition_rank: ClassVar[int] = 1
-    rate_option: ClassVar[str] = "noise_density"
+    composition_rank = 1
+    rate_option = "noise_density"
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[2, 4-5]")
     noise_features = (

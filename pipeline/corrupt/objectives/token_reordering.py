@@ -1,7 +1,6 @@
 """Token reordering: shuffle the tokens of a row; the model must restore their order."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,8 @@ class TokenReordering(DenoisingPair):
         input   . kitten the chasing The is ball
     """
 
-    composition_rank: ClassVar[int] = 1
-    rate_option: ClassVar[str] = "noise_density"
+    composition_rank = 1
+    rate_option = "noise_density"
     minimum = MinimumRow(tokens=2)
     choices = PossibleChoices("[3, 1, 2]")
     noise_features = (

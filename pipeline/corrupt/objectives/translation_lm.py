@@ -1,7 +1,5 @@
 """Translation language modeling: masked LM over a text and its translation (XLM)."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +34,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals
     """
 
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    heads = ("masked_lm",)
     minimum = MinimumRow(tokens=1)
 
     @config_class

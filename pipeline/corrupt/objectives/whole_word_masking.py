@@ -1,6 +1,6 @@
 """Whole-word masking: masked LM that masks all tokens of a word together."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
@@ -29,7 +29,7 @@ class WholeWordMasking(MaskedRow):
         labels  2 un, 3 believ, 4 able
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION = 2
     reads_words = True
 
     @config_class

@@ -1,7 +1,6 @@
 """Full sentences: packed rows that end at the end of a sentence."""
 
 from bisect import bisect_right
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +22,7 @@ class FullSentencesGrouping(PackedGrouping):
         document_starts [0] [0] [0], offsets 0, 0, 2
     """
 
-    cuts_at_length: ClassVar[bool] = False
+    cuts_at_length = False
 
     def row_bounds(
         self, documents: RowBatch, begins: Int64, sentences: Int64, sampler: PartSampler, label: str

@@ -37,8 +37,8 @@ class PackedGrouping(Grouping):
         document_starts [0] [0] [0], offsets 0, 0, 4
     """
 
-    holds_documents: ClassVar[bool] = True
-    has_separator: ClassVar[bool] = True
+    holds_documents = True
+    has_separator = True
     cuts_at_length: ClassVar[bool] = True
 
     @config_class

@@ -58,7 +58,7 @@ class ParallelGrouping(Grouping):
             if self.sources and (self.cut == "longer" or self.parts):
                 raise ValueError("sources need `cut: source`, and no parts")
 
-    keeps_words: ClassVar[bool] = False
+    keeps_words = False
     second_text: ClassVar = "target"
     options: Options
 

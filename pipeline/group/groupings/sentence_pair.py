@@ -43,7 +43,7 @@ class SentencePairGrouping(Grouping):
         follow)
     """
 
-    least_sentences: ClassVar[int] = 2
+    least_sentences = 2
     second_text: ClassVar = "partner"
 
     @config_class

@@ -33,7 +33,7 @@ class Adafactor(WholeParameterBuilder):
     """
 
     statistics: ClassVar[Literal["matrix"]] = "matrix"
-    states: ClassVar[int] = 0
+    states = 0
     """for matrices; vectors have 1"""
     keys = frozenset({"variance"})
 

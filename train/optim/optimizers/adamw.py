@@ -14,9 +14,9 @@ class AdamW(OptimizerBuilder):
     """torch's fused AdamW: one pass over weights and moments, on a GPU and on the CPU."""
 
     statistics: ClassVar[Literal["element"]] = "element"
-    bit_exact: ClassVar[bool] = False
-    has_rates_of_adam: ClassVar[bool] = True
-    states: ClassVar[int] = 2
+    bit_exact = False
+    has_rates_of_adam = True
+    states = 2
     keys = frozenset({"exp_avg", "exp_avg_sq"})
 
     @config_class

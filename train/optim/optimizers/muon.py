@@ -35,10 +35,10 @@ class Muon(WholeParameterBuilder):
     """
 
     statistics: ClassVar[Literal["matrix"]] = "matrix"
-    states: ClassVar[int] = 2
+    states = 2
     """for AdamW; matrices of layers have 1"""
     keys = frozenset({"exp_avg", "exp_avg_sq", "momentum_buffer"})
-    separate_matrices: ClassVar[bool] = True
+    separate_matrices = True
 
     @config_class
     class Options(OptimizerOptions):

@@ -26,11 +26,11 @@ class NTASGD(OptimizerBuilder):
     """
 
     statistics: ClassVar[Literal["element"]] = "element"
-    states: ClassVar[int] = 1
+    states = 1
     keys = frozenset({AVERAGE})
     needs: ClassVar = {EVALUATIONS, STATES_ON_DEVICE}
     prevents: ClassVar = {UNDOABLE_STEPS}
-    needs_heldout_losses: ClassVar[bool] = True
+    needs_heldout_losses = True
 
     @config_class
     class Options(OptimizerOptions):

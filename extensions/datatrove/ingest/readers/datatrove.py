@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -24,7 +24,7 @@ class DatatroveReader(LineFileReader):
     """
 
     VERSION = 1
-    reads_files: ClassVar[bool] = False
+    reads_files = False
     self_delimiting = True
     reasons = JsonlReader.reasons
 
