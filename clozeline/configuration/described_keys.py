@@ -58,11 +58,11 @@ def describe(
             if common and find_annotation(field, Common) is None:
                 yield from nested
                 continue
-            schema = next(_config_classes(kind), None)
-            default = "" if schema else _default_text(field)
+            below = next(_config_classes(kind), None)
+            default = "" if below else _default_text(field)
             text = field.description or _docstrings(inner).get(name, "")
-            if schema and not text:
-                text = (schema.__doc__ or "").partition("\n\n")[0].rstrip(".")
+            if below and not text:
+                text = (below.__doc__ or "").partition("\n\n")[0].rstrip(".")
             yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
 

@@ -319,9 +319,8 @@ def translate(
     A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths
     and heads are equal: as many layers as both have, without cross-attention and connector, which
     are new. An encoder-decoder initializes an encoder from its encoder, a decoder from its decoder.
-    An encoder and a decoder have the same parameters. Parameters of a
-    position bias, as T5's table, are new if the direction differs. A model with an adapter is
-    refused.
+    An encoder and a decoder have the same parameters. Parameters of a position bias, as T5's table,
+    are new if the direction differs. A model with an adapter is refused.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return RemappedWeights(there, dict(tensors))

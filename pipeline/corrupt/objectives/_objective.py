@@ -212,7 +212,7 @@ class Objective(ABC):
         """Return the most ids in a column of an example of up to `content` content tokens."""
         framed = len(self.add_special_tokens(np.zeros(content, np.int64)))
         # special tokens between texts are not in the samples
-        added = getattr(self.options, "max_length", 0) - self.content_length
+        added = (self.longest_input or 0) - self.content_length
         return max(framed, content + added)
 
     def corrupt(

@@ -18,7 +18,13 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.capabilities import OWN_HISTORY, WHOLE_PARAMETERS, Declared, Part
+from clozeline.model.configuration.capabilities import (
+    EVALUATIONS,
+    OWN_HISTORY,
+    WHOLE_PARAMETERS,
+    Declared,
+    Part,
+)
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment, local_layout
 
 
@@ -74,8 +80,10 @@ class OptimizerBuilder(Declared, ABC):
 
     @classmethod
     def part(cls, key: str) -> Part:
-        """Return the part of a run that it is, by its `statistics`."""
+        """Return the part of a run that it is, by what its update depends on."""
         part = super().part(key)
+        if cls.needs_heldout_losses:
+            part = replace(part, needs=(*part.needs, EVALUATIONS))
         if cls.statistics == "element":
             return part
         whole = (WHOLE_PARAMETERS,) if cls.bind is OptimizerBuilder.bind else ()

@@ -11,7 +11,6 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.capabilities import (
     AVERAGE,
-    EVALUATIONS,
     STATES_ON_DEVICE,
     UNDOABLE_STEPS,
 )
@@ -28,7 +27,7 @@ class NTASGD(OptimizerBuilder):
     statistics: ClassVar[Literal["element"]] = "element"
     states = 1
     keys = frozenset({AVERAGE})
-    needs: ClassVar = {EVALUATIONS, STATES_ON_DEVICE}
+    needs: ClassVar = {STATES_ON_DEVICE}
     prevents: ClassVar = {UNDOABLE_STEPS}
     needs_heldout_losses = True
 

@@ -1,6 +1,7 @@
 """Interface of distillation losses, and the layer map that several of them use."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.capabilities import Declared
+from clozeline.model.configuration.capabilities import EAGER_LAYERS, LOGITS, Declared, Part
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES
 
@@ -92,6 +93,14 @@ class DistillationLoss(Declared, nn.Module):
                 f"{student.attention_heads} heads and the teacher {teacher.attention_heads}: use "
                 f"the loss relations, or set model.attention_heads={teacher.attention_heads}"
             )
+
+    @classmethod
+    def part(cls, key: str) -> Part:
+        """Return the part of a run that it is, by what it reads inside compiled code."""
+        part = super().part(key)
+        layers = (EAGER_LAYERS,) if cls.reads_attention else ()
+        logits = () if cls.needs_teacher else (LOGITS,)
+        return replace(part, needs=(*part.needs, *layers, *logits))
 
     @classmethod
     def key(cls) -> str:

@@ -1,13 +1,11 @@
 """Distance between attention scores (TinyBERT, arXiv 1909.10351, equation 7)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
 from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers
-from clozeline.model.configuration.capabilities import EAGER_LAYERS
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -22,7 +20,6 @@ class AttentionLoss(DistillationLoss):
     Options = LayerMapOptions
     by_layer = True
     reads_attention = True
-    needs: ClassVar = {EAGER_LAYERS}
     compares_heads = True
     reads = ("attention", "visible")
 

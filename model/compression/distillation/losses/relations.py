@@ -1,7 +1,7 @@
 """Relations of queries, keys and values in a layer (MiniLM, arXiv 2002.10957, 2012.15828)."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
-from clozeline.model.configuration.capabilities import EAGER_LAYERS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.masks import BLOCKED
 
@@ -37,7 +36,6 @@ class RelationsLoss(DistillationLoss):
 
     Options = RelationOptions
     reads_attention = True
-    needs: ClassVar = {EAGER_LAYERS}
 
     def __init__(
         self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig

@@ -1,7 +1,7 @@
 """Divergence between the scores of classes (Hinton et al., arXiv 1503.02531)."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -11,7 +11,6 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
-from clozeline.model.configuration.capabilities import LOGITS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 
@@ -40,7 +39,6 @@ class ScoresLoss(DistillationLoss):
 
     Options = ScoreOptions
     needs_teacher = False
-    needs: ClassVar = {LOGITS}
 
     def __init__(
         self, options: ScoreOptions, student: ModelConfig, teacher: ModelConfig | None
