@@ -1,0 +1,1 @@
+"""Turn labeled data into task sets, and train, score and use models on them."""
