@@ -87,15 +87,9 @@ NAMED_BY_HAND = {
     "published forms read the heads and adapters that they write": (
         "model/checkpoints/_conversion/adapter_export.py",
         "model/checkpoints/_conversion/adapter_import.py",
-        "model/checkpoints/_conversion/task_heads.py",
         "pipeline/tasks/chat_template.py",
         "pipeline/tokenize/published/auto_tokenizer.py",
         "pipeline/tokenize/published/importing.py",
-    ),
-    "a training extension is not yet one object": (
-        "model/compression/distillation/observation.py",
-        "model/compression/early_exit.py",
-        "tools/runs/inference/fisher_information.py",
     ),
     "what rows hold is not yet a fact of their set": (
         "pipeline/tasks/readers/conll.py",
@@ -106,7 +100,6 @@ NAMED_BY_HAND = {
         *(f"pipeline/tasks/rows/{name}.py" for name in ("lm", "span", "tagging")),
         *(f"train/task_heads/{name}.py" for name in ("classification", "regression")),
         *(f"train/task_heads/{name}.py" for name in ("similarity", "span", "tagging")),
-        "train/task_heads/span_boundary.py",
         "extensions/evaluation/layer_probes.py",
     ),
     "a fixed part of a rule, which no key chooses": (

@@ -27,9 +27,9 @@ REGULARIZERS: Registry["Regularizer"] = Registry(
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""
 TASK_HEADS: Registry["TaskHead"] = Registry(
-    "clozeline.train.task_heads", "_task_head.HeadTensors", suffix="TaskHead"
+    "clozeline.train.task_heads", "_task_head.TaskHead", suffix="TaskHead"
 )
-"""What heads mean outside the model: tensors, predictions, gold answers, scores."""
+"""What heads mean outside the model: predictions, gold answers, scores."""
 
 TRAINING_KEYS: Registry["TrainingKey"] = Registry(
     "clozeline.train.configuration.keys", "TrainingKey", suffix="Config", address="keys/train"

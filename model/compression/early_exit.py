@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
+from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads._head import Head, RowHead
-from clozeline.model.heads.classification import ClassificationHead
-from clozeline.model.heads.regression import RegressionHead
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.parameters.flops import matrix_flops
 
@@ -157,7 +156,7 @@ class Entropy:
 
     def check(self, head: Head) -> None:
         """Raise ConfigurationError for a head that does not score classes."""
-        if not isinstance(head, ClassificationHead):
+        if not isinstance(head.options, ClassOptions):
             raise ConfigurationError(
                 f"early exit: entropy needs scores of classes, got {head.key()}: use Patience"
             )
@@ -197,7 +196,7 @@ class Patience:
 
     def check(self, head: Head) -> None:
         """Raise ConfigurationError for a regression without tolerance, or another head with one."""
-        if isinstance(head, RegressionHead) != (self.tolerance is not None):
+        if isinstance(head.options, ClassOptions) == (self.tolerance is not None):
             got = f"{self.tolerance} for {head.key()}"
             raise ConfigurationError(
                 f"early exit: tolerance: set it for regression, and only then; got {got}"

@@ -6,12 +6,13 @@ The bases predict labeled positions, rows, or tokens of the vocabulary.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from clozeline import plugins
+from clozeline.arrays import Int64
 from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import (
@@ -39,6 +40,31 @@ from clozeline.model.loss import (
 from clozeline.model.parameters.flops import matrix_flops
 
 
+class StoredColumns(Protocol):
+    """The stored columns of a micro-batch of B rows, from which a head builds tensors."""
+
+    tensors: Mapping[str, Tensor]
+    """tensors of the batch so far, with its labels"""
+    ids: Int64
+    """padded input ids [B, T]"""
+    lengths: Int64
+    """tokens of each row [B]"""
+    pad: int
+    """id of padding"""
+
+    def has(self, name: str) -> bool:
+        """Return whether a set of the stream has this column; here it may be empty."""
+
+    def flat(self, name: str) -> tuple[Int64, Int64]:
+        """Return all values of a column [N] in row order, and the row of each value [N]."""
+
+    def padded(self, name: str, pad: int) -> tuple[Int64, Int64]:
+        """Return a column as a padded matrix [B, max(1, longest)], and its lengths [B]."""
+
+    def scalars(self, name: str) -> Int64:
+        """Return the single value of each row [B], 0 for rows without one."""
+
+
 class Head(nn.Module, ABC):
     """A loss on hidden states: a sum over labels, and the divisor of that sum."""
 
@@ -50,6 +76,8 @@ class Head(nn.Module, ABC):
     """Tensors that it reads from a batch, in addition to the family's and `row_weight`; further
     columns are declared by `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b`
     [B, Tb, dim], the family's states of that view."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Its columns that `tensors` reads; each other column becomes a tensor by its role."""
     host_tensors: ClassVar[frozenset[str]] = frozenset()
     """Tensors that it reads, and that `add_host_shapes` computes on the host."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
@@ -93,6 +121,21 @@ class Head(nn.Module, ABC):
         Raises:
             ConfigurationError: the class computes something that is not implemented.
         """
+        return {}
+
+    @classmethod
+    def in_class(
+        cls, options: Any, tensors: Mapping[str, Tensor], place: str
+    ) -> tuple[HeadOptions, dict[str, Tensor]]:
+        """Return keys, and changed tensors, of an equal head that a class of transformers has.
+
+        `place` is the start of the names of its tensors.
+        """
+        return options, {}
+
+    @staticmethod
+    def tensors(batch: StoredColumns) -> dict[str, Tensor]:
+        """Return the tensors of `columns`; rows without the columns have no label."""
         return {}
 
     @abstractmethod

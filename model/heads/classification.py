@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, BatchField
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import ClassOptions, ExitHeadOptions, label_keys
-from clozeline.model.heads._head import RowHead
+from clozeline.model.heads._head import RowHead, StoredColumns
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
@@ -22,6 +23,7 @@ class ClassificationHead(RowHead):
 
     target: ClassVar = "classification"
     reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="classes"), LENGTHS)
+    columns: ClassVar = ("labels",)
 
     @config_class
     class Options(ExitHeadOptions, ClassOptions):
@@ -55,6 +57,11 @@ class ClassificationHead(RowHead):
             return None
         several = {"multi_label": True} if problem == "multi_label_classification" else {}
         return label_keys(labels) | several
+
+    @staticmethod
+    def tensors(batch: StoredColumns) -> dict[str, Tensor]:
+        """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
+        return {"label": torch.from_numpy(batch.padded("labels", IGNORED)[0])}
 
     def outputs(self) -> int:
         return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)

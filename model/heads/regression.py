@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from clozeline.columns import LENGTHS, BatchField
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import ExitHeadOptions
+from clozeline.model.configuration.head import ExitHeadOptions, HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.heads._head import RowHead
 
@@ -93,6 +94,21 @@ class RegressionHead(RowHead):
                 f"config.json: problem_type: regression of {count} numbers at once is not supported"
             )
         return None
+
+    @classmethod
+    def in_class(
+        cls, options: Any, tensors: Mapping[str, Tensor], place: str
+    ) -> tuple[HeadOptions, dict[str, Tensor]]:
+        """Move the scale of targets into the last map."""
+        if options.target_scale is None:
+            return options, {}
+        mean, deviation = options.target_scale
+        changed = {}
+        for leaf, offset in (("weight", 0.0), ("bias", mean)):
+            name = f"{place}classifier.out.{leaf}"
+            if (tensor := tensors.get(name)) is not None:
+                changed[name] = (tensor.float() * deviation + offset).to(tensor.dtype)
+        return replace(options, target_scale=None), changed
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         known = self._known(tensors)

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.arrays import Int64
 from clozeline.columns import IGNORED, LENGTHS, SECOND_VIEW
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
@@ -15,7 +17,7 @@ from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads import Head
+from clozeline.model.heads import Head, StoredColumns
 from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import cross_entropy_sum
 
@@ -48,6 +50,7 @@ class SimilarityHead(Head):
     target: ClassVar = "similarity"
     unit: ClassVar = "row"
     reads: ClassVar = (*SECOND_VIEW, LENGTHS)
+    columns: ClassVar = ("input_ids_b", "crop_start", "crop_length")
 
     @config_class
     class Options(HeadOptions):
@@ -89,6 +92,34 @@ class SimilarityHead(Head):
         super().__init__(config)
         self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
+    @staticmethod
+    def tensors(batch: StoredColumns) -> dict[str, Tensor]:
+        """Return second views: stored ones, or crops of the original row with special tokens.
+
+        The tensors are `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows
+        without a second view.
+        """
+        views = [batch.padded("input_ids_b", batch.pad)] if batch.has("input_ids_b") else []
+
+        if batch.has("crop_start"):
+            # the row before masking
+            original = batch.ids.astype(np.int64)
+            positions, rows = batch.flat("label_positions")
+            original[rows, positions] = batch.flat("label_ids")[0]
+            start, length = map(batch.scalars, ("crop_start", "crop_length"))
+            views.append(_crop(original, batch.lengths, start, length, batch.pad))
+
+        # merge the views; each row has at most one
+        sizes = np.sum([size for _, size in views], axis=0)
+        second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), batch.pad, np.int64)
+        for view, size in views:
+            second[size > 0, : view.shape[1]] = view[size > 0]
+        return {
+            "input_ids_b": torch.from_numpy(second),
+            "lengths_b": torch.from_numpy(sizes),
+            "position_ids_b": torch.arange(second.shape[1]).expand(*second.shape),
+        }
+
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss of rows with two views; `hidden_b` [B, Tb, dim] is the second."""
         if self.options.negatives == "none":
@@ -107,7 +138,6 @@ class SimilarityHead(Head):
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
         included = self._takes_part(tensors).view(-1, size)
         positions = torch.arange(size, device=hidden.device)
-        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are not
 
         # SimCSE, LaBSE: cosines [G, g, g] of first with second views; equal rows are not negatives
         if self.options.negatives != "both":
@@ -185,6 +215,23 @@ class SimilarityHead(Head):
         )
         labels = match.expand(included.shape).masked_fill(~included, IGNORED)
         return cross_entropy_sum(scores.flatten(0, 1), labels.flatten())
+
+
+def _crop(
+    original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
+) -> tuple[Int64, Int64]:
+    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths.
+
+    The length is 0 where `length` is 0.
+    """
+    sizes = np.where(length > 0, length + 2, 0)
+    # source [B, Tb]: the original column that each position of the crop reads
+    columns = np.arange(max(1, int(sizes.max())))
+    source = np.where(columns == 0, 0, columns + start[:, None])
+    source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
+    inside = columns < sizes[:, None]
+    crops = np.take_along_axis(original, np.where(inside, source, 0), axis=1)
+    return np.where(inside, crops, pad), sizes
 
 
 def _equal_rows(ids: Tensor, size: int) -> Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +11,7 @@ from clozeline.columns import IGNORED, BatchField
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._head import Head
+from clozeline.model.heads._head import Head, StoredColumns
 from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import cross_entropy_sum
 
@@ -32,6 +33,7 @@ class SpanHead(Head):
         BatchField("answer_end", "row", filler=IGNORED, below="length"),
         BatchField("answer_places", "token", "bool"),
     )
+    columns: ClassVar = ("answer_span", "answer_places")
     Options: ClassVar = ClassifierOptions
     figures: ClassVar = {"exact": "higher"}
     class_ending: ClassVar = "ForQuestionAnswering"
@@ -50,6 +52,24 @@ class SpanHead(Head):
                 f"config.json: id2label: expected 2 labels, first and last position, got {count}"
             )
         return {}
+
+    @staticmethod
+    def tensors(batch: StoredColumns) -> dict[str, Tensor]:
+        """Return `answer_start` and `answer_end` [B], -100 in rows without an answer.
+
+        `answer_places` [B, T] is True at positions where an answer may start or end.
+        """
+        span_ends, rows = batch.flat("answer_span")
+        bounds = np.full((len(batch.ids), 2), IGNORED, np.int64)
+        bounds[rows[::2]] = span_ends.reshape(-1, 2)
+        allowed = np.zeros(batch.ids.shape, np.bool_)
+        positions, row = batch.flat("answer_places")
+        allowed[row, positions] = True
+        return {
+            "answer_start": torch.from_numpy(bounds[:, 0].copy()),
+            "answer_end": torch.from_numpy(bounds[:, 1].copy()),
+            "answer_places": torch.from_numpy(allowed),
+        }
 
     @property
     def flops_unit(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from clozeline.columns import IGNORED, BatchField
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._head import LabelHead
+from clozeline.model.heads._head import LabelHead, StoredColumns
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.vocabulary import VocabularyProjection
@@ -34,6 +35,7 @@ class SpanBoundaryHead(LabelHead):
         BatchField("span_right", "label", below="tokens"),
         BatchField("span_offset", "label", filler=-1, below="length"),
     )
+    columns: ClassVar = ("span_starts", "span_lengths")
 
     @config_class
     class Options(LabelOptions):
@@ -57,6 +59,25 @@ class SpanBoundaryHead(LabelHead):
             config, width, tokens, vocab_size, bias=True
         )
         self.act = ACTIVATIONS[config.activation]
+
+    @staticmethod
+    def tensors(batch: StoredColumns) -> dict[str, Tensor]:
+        """Return `span_left` and `span_right` [N]: flat indices of the neighbors of a label's span.
+
+        `span_offset` [N] is the label's position in the span, -1 for a label outside of spans.
+        """
+        first, rows = batch.flat("span_starts")
+        sizes, _ = batch.flat("span_lengths")
+        first = first + rows * batch.ids.shape[1]
+        # flatten the spans to tokens: offset in the span, and index in B * T
+        offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        index = np.repeat(first, sizes) + offset
+        # left neighbor, right neighbor and offset of every token
+        table = np.zeros((3, batch.ids.size), np.int64)
+        table[2] = -1
+        table[:, index] = np.repeat(first - 1, sizes), np.repeat(first + sizes, sizes), offset
+        of_labels = torch.from_numpy(table[:, batch.tensors["label_index"].numpy()])
+        return dict(zip(("span_left", "span_right", "span_offset"), of_labels, strict=True))
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         labels = gather_labels(hidden, tensors)

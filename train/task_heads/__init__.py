@@ -1,4 +1,4 @@
-"""Task heads: what heads mean outside the model. Their tensors, predictions and scores."""
+"""Task heads: what heads mean outside the model: predictions and scores."""
 
 from __future__ import annotations
 

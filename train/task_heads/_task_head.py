@@ -1,7 +1,6 @@
 """The interface of task heads: what a head means outside the model.
 
-Training asks for the tensors that a head reads; commands ask for predictions and scores. Libraries
-that compute metrics are imported where they are used: training does not need them.
+Libraries that compute metrics are imported where they are used: training does not need them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import Better, ClassOptions, HeadOptions
@@ -30,7 +28,6 @@ from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.configuration.model_source import unset_head_key
-from clozeline.train.data.stream.head_features import HeadBatch
 
 Record: TypeAlias = dict[str, Any]
 """A prediction in a file: `{"label": "good", "probability": 0.9}`."""
@@ -116,19 +113,7 @@ class TaskScores:
         ]
 
 
-class HeadTensors:
-    """Builds the tensors of a head from its columns."""
-
-    columns: ClassVar[tuple[Feature, ...]] = ()
-    """columns that `tensors` reads; other columns of the head become tensors by their roles"""
-
-    @staticmethod
-    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return the tensors of a micro-batch; rows without the columns have no label."""
-        return {}
-
-
-class TaskHead(HeadTensors, ABC):
+class TaskHead(ABC):
     """Predicts and scores the texts, sentences, questions or pairs of a task."""
 
     unit: ClassVar[str] = ""

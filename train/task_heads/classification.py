@@ -5,19 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeline.columns import IGNORED
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.readers import TaskMetadata
-from clozeline.pipeline.tasks.rows.classification import LABELS
-from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import pad_rows
 from clozeline.train.task_heads._metrics import CLASS_METRICS, SEVERAL_METRICS
 from clozeline.train.task_heads._task_head import (
     Metric,
@@ -32,7 +27,6 @@ from clozeline.train.task_heads._task_head import (
 class ClassificationTaskHead(RowTaskHead):
     """Predicts the probabilities of all classes: a row has the highest, or all above one half."""
 
-    columns = (LABELS,)
     pseudo_labels = True
 
     def __init__(self, metadata: TaskMetadata) -> None:
@@ -47,16 +41,6 @@ class ClassificationTaskHead(RowTaskHead):
         if isinstance(head, ClassificationHead.Options) and self.metadata.multi_label:
             return replace(head, multi_label=True)
         return head
-
-    @staticmethod
-    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
-        values, sizes = pad_rows(batch.columns["labels"], IGNORED)
-        return {
-            "label": torch.from_numpy(
-                np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED)
-            )
-        }
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch

@@ -9,18 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
-from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
-from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import flatten, pad_rows, scalar_column
 from clozeline.train.task_heads._metrics import NUMBER_METRICS, RETRIEVAL_METRICS
 from clozeline.train.task_heads._task_head import Judged, Metric, TaskModel, finite, iterate_batches
 from clozeline.train.task_heads.regression import RegressionTaskHead
@@ -36,42 +31,12 @@ class SimilarityTaskHead(RegressionTaskHead):
     It is 1 if no second text of the split is closer to the first text than its partner.
     """
 
-    columns = (SECOND_IDS, CROP_START, CROP_LENGTH)
     unit = "pairs"
     layout = None
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         return RETRIEVAL_METRICS if self._retrieves else NUMBER_METRICS
-
-    @staticmethod
-    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return second views: stored ones, or crops of the original row with special tokens.
-
-        The tensors are `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows
-        without a second view.
-        """
-        lists = batch.columns
-        views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
-
-        if "crop_start" in batch.roles:
-            # the row before masking
-            original = batch.ids.astype(np.int64)
-            positions, rows = flatten(lists["label_positions"])
-            original[rows, positions] = flatten(lists["label_ids"])[0]
-            start, length = (scalar_column(lists[name]) for name in ("crop_start", "crop_length"))
-            views.append(_crop(original, batch.lengths, start, length, batch.pad))
-
-        # merge the views; each row has at most one
-        sizes = np.sum([size for _, size in views], axis=0)
-        second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), batch.pad, np.int64)
-        for view, size in views:
-            second[size > 0, : view.shape[1]] = view[size > 0]
-        return {
-            "input_ids_b": torch.from_numpy(second),
-            "lengths_b": torch.from_numpy(sizes),
-            "position_ids_b": torch.arange(second.shape[1]).expand(*second.shape),
-        }
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the lowest score of a positive pair, and the range of the task."""
@@ -161,20 +126,3 @@ def _encode(task: TaskModel, rows: RowBatch, side: str) -> Tensor:
     tensors = batch_tensors(ids, task.model.family.device)
     with torch.no_grad():
         return task.model.logits(tensors)[task.head].cpu()
-
-
-def _crop(
-    original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
-) -> tuple[Int64, Int64]:
-    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths.
-
-    The length is 0 where `length` is 0.
-    """
-    sizes = np.where(length > 0, length + 2, 0)
-    # source [B, Tb]: the original column that each position of the crop reads
-    columns = np.arange(max(1, int(sizes.max())))
-    source = np.where(columns == 0, 0, columns + start[:, None])
-    source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
-    inside = columns < sizes[:, None]
-    crops = np.take_along_axis(original, np.where(inside, source, 0), axis=1)
-    return np.where(inside, crops, pad), sizes

@@ -10,17 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.columns import IGNORED
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.readers import Question
 from clozeline.pipeline.tasks.readers.squad import find_given
-from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._squad_metrics import (
     best_threshold,
     normalize,
@@ -88,28 +84,9 @@ _METRICS: Final = {
 class SpanTaskHead(TaskHead):
     """Predicts for each window score and ends of the best span, and the score of "no answer"."""
 
-    columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
     layout = "squad"
     metrics = _METRICS
-
-    @staticmethod
-    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `answer_start` and `answer_end` [B], -100 in rows without an answer.
-
-        `answer_places` [B, T] is True at positions where an answer may start or end.
-        """
-        span_ends, rows = flatten(batch.columns["answer_span"])
-        bounds = np.full((len(batch.ids), 2), IGNORED, np.int64)
-        bounds[rows[::2]] = span_ends.reshape(-1, 2)
-        allowed = np.zeros(batch.ids.shape, np.bool_)
-        positions, row = flatten(batch.columns["answer_places"])
-        allowed[row, positions] = True
-        return {
-            "answer_start": torch.from_numpy(bounds[:, 0].copy()),
-            "answer_end": torch.from_numpy(bounds[:, 1].copy()),
-            "answer_places": torch.from_numpy(allowed),
-        }
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch

@@ -17,7 +17,7 @@ from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
-from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
+from clozeline.model.checkpoints._conversion.task_heads import fold_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import export_tensors, parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import find_class_map
 from clozeline.model.configuration.head import module_name
@@ -82,7 +82,7 @@ def export_checkpoint(
         ConfigurationError: no model type, or not the requested one, computes what the model does.
         WeightsError: the head is requested but missing.
     """
-    config, tensors = fold_target_scale(checkpoint.config, checkpoint.tensors)
+    config, tensors = fold_heads(checkpoint.config, checkpoint.tensors)
     checkpoint = replace(checkpoint, config=config, tensors=tensors)
     checkpoint, key_map = fit_to_class(
         checkpoint, model_type or checkpoint.model_type, body_alone=body_alone

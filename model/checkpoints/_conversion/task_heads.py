@@ -10,7 +10,6 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ClassifierOptions, default_labels
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.regression import RegressionHead
 from clozeline.model.registries import HEADS
 
 
@@ -103,23 +102,16 @@ def write_head(
     return keys
 
 
-def fold_target_scale(
+def fold_heads(
     config: ModelConfig, tensors: Mapping[str, Tensor]
 ) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Move the scale of regression targets into the head's last map: classes have no scale."""
-    heads = dict(config.heads)
+    """Return the model with heads as classes have them; see `Head.in_class`."""
+    heads = {}
     folded = dict(tensors)
-
-    for name, head in config.heads.items():
-        if not isinstance(head, RegressionHead.Options) or head.target_scale is None:
-            continue
-        mean, deviation = head.target_scale
-        heads[name] = replace(head, target_scale=None)
-        out = f"heads.{name}.classifier.out"
-        for leaf, offset in (("weight", 0.0), ("bias", mean)):
-            if (tensor := folded.get(f"{out}.{leaf}")) is not None:
-                folded[f"{out}.{leaf}"] = (tensor.float() * deviation + offset).to(tensor.dtype)
-
+    for name, options in config.heads.items():
+        kind = HEADS.load_class(name)
+        heads[name], changed = kind.in_class(options, tensors, f"heads.{name}.")
+        folded |= changed
     return replace(config, heads=heads), folded
 
 

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.configuration.head import ClassOptions, HeadOptions
 from clozeline.model.heads import Head
 from clozeline.model.heads._head import LabelHead
-from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
@@ -97,7 +96,7 @@ def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> T
 
 def has_label_logits(head: type[Head], options: HeadOptions) -> bool:
     """Return whether a head has one row of logits over classes for each of its labels."""
-    if isinstance(options, ClassificationHead.Options):
+    if isinstance(options, ClassOptions):
         return not options.multi_label
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
 

@@ -12,7 +12,8 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.start.contracts.heads import choice_batch, full_batch
+from clozeline.model.registries import HEADS
+from clozeline.tools.start.contracts.heads import batch_of, full_batch
 from tests.model.small_models import built, only
 
 ROWS = [0, 1, 3, 4]
@@ -72,7 +73,7 @@ CASES = {
 def test_the_loss_of_rows(case):
     name, (options, expected) = case.split()[0], CASES[case]
     network = drawn(name, **options)
-    tensors = choice_batch() if name == "multiple_choice" else full_batch()
+    tensors = batch_of(HEADS.load_class(name))
 
     if "multi_label" in options:
         tensors["label"] = torch.tensor(

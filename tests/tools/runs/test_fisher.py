@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
-from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
@@ -116,4 +115,4 @@ def test_only_one_head_with_a_distribution_is_drawn_from():
     with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
         require_drawable_labels({"a": head, "b": head})
     with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
-        require_drawable_labels({"token": nn.Linear(1, 1)})
+        require_drawable_labels(built("encoder", heads={"token": 1.0}).heads)

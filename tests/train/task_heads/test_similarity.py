@@ -12,6 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from clozeline.model.build import build_model
 from clozeline.model.configuration.key_types import UNIT_RANGE
+from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
@@ -202,7 +203,7 @@ def test_crops_and_stored_views_are_second_texts():
     batch = HeadBatch(
         columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0
     )
-    found = {name: tensor.tolist() for name, tensor in SimilarityTaskHead.tensors(batch).items()}
+    found = {name: tensor.tolist() for name, tensor in SimilarityHead.tensors(batch).items()}
 
     assert found["input_ids_b"] == [
         [2, 12, 13, 14, 3],

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import PONDER
+from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads._head import Head, LabelHead
-from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.loss import gather_labels
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.shards import ShardSet
@@ -88,7 +88,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
             "set empirical=true to use the languages of the data"
         )
     for name, head in heads.items():
-        if not isinstance(head, LabelHead | ClassificationHead):
+        if not (isinstance(head, LabelHead) or isinstance(head.options, ClassOptions)):
             raise ConfigurationError(
                 f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use "
                 "those of the data"

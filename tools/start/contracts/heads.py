@@ -99,7 +99,7 @@ def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, T
         draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)])
     )
     batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_ROW_WEIGHTS)}
-    return _with_fields(batch, seed, [*reads, *HEADS.load_class("multiple_choice").reads])
+    return _with_fields(batch, seed, reads)
 
 
 def batch_of(kind: type[Head], seed: int = 0) -> dict[str, Tensor]:

@@ -24,7 +24,6 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.fields import build_fields
 from clozeline.train.data.stream.head_features import (
     HeadBatch,
-    columns_of_rule,
     find_head_rules,
     rows_of_choices,
 )
@@ -146,9 +145,7 @@ class Collate:
         self.roles = roles
         self._restart = "document_starts" in roles
         self._head_rules = find_head_rules(roles)
-        columns_with_rules = set(COLUMNS)
-        for rule in self._head_rules:
-            columns_with_rules.update(columns_of_rule(rule, roles))
+        columns_with_rules = {*COLUMNS, *self._head_rules}
         self.fields = {
             name: role.fields(name, roles)
             for name, role in roles.items()
@@ -417,8 +414,8 @@ class Collate:
     def _build_further(self, batch: HeadBatch) -> dict[str, Tensor]:
         """Return the tensors of single heads, by their rules or by the role of one column."""
         tensors: dict[str, Tensor] = {}
-        for rule in self._head_rules:
-            tensors |= rule.tensors(batch)
+        for head in dict.fromkeys(self._head_rules.values()):
+            tensors |= head.tensors(batch)
         for name, fields in self.fields.items():
             tensors |= build_fields(fields, self.roles[name], batch)
         return tensors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,14 +12,17 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.columns import IGNORED, Role
+from clozeline.model.registries import HEADS
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.padding import empty_rows, flatten, scalar_column
-from clozeline.train.registries import TASK_HEADS
+from clozeline.train.data.stream.padding import empty_rows, flatten, pad_rows, scalar_column
+
+if TYPE_CHECKING:
+    from clozeline.model.heads import Head
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeadBatch:
-    """A micro-batch, from which task heads build the tensors of single heads."""
+    """A micro-batch, from which heads build their tensors; see `StoredColumns`."""
 
     roles: Mapping[str, Role]
     """roles of the columns in the sets of the stream"""
@@ -36,22 +39,33 @@ class HeadBatch:
     sorted_labels: bool = False
     """several objectives share the batch, and labels are sorted by position"""
 
+    def has(self, name: str) -> bool:
+        """Return whether a set of the stream has a column."""
+        return name in self.roles
 
-def find_head_rules(roles: Mapping[str, Role]) -> tuple[Any, ...]:
-    """Return the task heads that build tensors from several columns with these roles."""
-    heads = {role.head for role in roles.values() if role.head}
-    classes = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
-    return tuple(rule for rule in classes if columns_of_rule(rule, roles))
+    def flat(self, name: str) -> tuple[Int64, Int64]:
+        """Return all values of a column, and the row of each."""
+        return flatten(self.columns[name])
+
+    def padded(self, name: str, pad: int) -> tuple[Int64, Int64]:
+        """Return a column as a padded matrix, and its lengths."""
+        return pad_rows(self.columns[name], pad)
+
+    def scalars(self, name: str) -> Int64:
+        """Return the single value of each row."""
+        return scalar_column(self.columns[name])
 
 
-def columns_of_rule(rule: Any, roles: Mapping[str, Role]) -> list[str]:
-    """Return the columns with these roles from which a task head builds tensors."""
-    declared = {feature.name: feature.role for feature in rule.columns}
-    return [
-        name
-        for name, role in roles.items()
-        if name in declared and declared[name].head == role.head
-    ]
+def find_head_rules(roles: Mapping[str, Role]) -> dict[str, type[Head]]:
+    """Return the columns with these roles from which heads build tensors, each with its head."""
+    heads = {role.head for role in roles.values()} & {*HEADS.available()}
+    classes = {head: HEADS.load_class(head) for head in sorted(heads)}
+    return {
+        name: head_class
+        for head, head_class in classes.items()
+        for name in head_class.columns
+        if name in roles and roles[name].head == head
+    }
 
 
 def rows_of_choices(
