@@ -6,23 +6,7 @@ import json
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 
-WORDS = (
-    "a",
-    "film",
-    "good",
-    "bad",
-    "very",
-    "not",
-    "truly",
-    "plot",
-    "with",
-    "no",
-    "heart",
-    "fine",
-    "dull",
-    "one",
-    ".",
-)
+WORDS = (*"a film good bad very not truly plot with no heart fine dull one .".split(),)
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 

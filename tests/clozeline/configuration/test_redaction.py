@@ -21,26 +21,11 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import EXTRACTORS, FILTERS, OBJECTIVES, READERS, TOKENIZERS
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
 
-SECRETS = [
-    "secret",
-    "password",
-    "passwd",
-    "token",
-    "access_key",
-    "accessKey",
-    "aws_secret_access_key",
-    "AWS_ACCESS_KEY_ID",
-    "api_key",
-    "account_key",
-    "sas_token",
-    "session-token",
-    "client_secret",
-    "secret_key",
-    "connection_string",
-    "credentials",
-    "Authorization",
-    "private_key",
-]
+SECRETS = (
+    "secret password passwd token access_key accessKey aws_secret_access_key "
+    "AWS_ACCESS_KEY_ID api_key account_key sas_token session-token client_secret "
+    "secret_key connection_string credentials Authorization private_key"
+).split()
 PLAIN = [
     "key",
     "text_key",

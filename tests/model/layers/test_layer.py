@@ -7,22 +7,10 @@ from tests.model.checkpoints import parity
 from tests.model.checkpoints.published import difference, peer_of, saved
 
 GPT2 = "gpt2", {"scale_attn_by_inverse_layer_idx": True, "n_layer": 3}
-TYPES = [
-    "bert",
-    "deberta",
-    "deberta-v2",
-    "gemma2",
-    "gemma3_text",
-    "gpt_neox",
-    "llama",
-    "mobilebert",
-    "modernbert",
-    "phi",
-    "smollm3",
-    "t5",
-    "xlm",
-    "xlnet",
-]
+TYPES = (
+    "bert deberta deberta-v2 gemma2 gemma3_text gpt_neox llama mobilebert modernbert phi "
+    "smollm3 t5 xlm xlnet"
+).split()
 """Together they use every kind of layer."""
 
 

@@ -7,82 +7,16 @@ import xxhash
 
 from clozeline.pipeline.text.normal_form import normalize
 
-WORDS = [
-    "the",
-    "of",
-    "and",
-    "to",
-    "in",
-    "is",
-    "was",
-    "for",
-    "on",
-    "with",
-    "house",
-    "river",
-    "garden",
-    "morning",
-    "people",
-    "question",
-    "answer",
-    "light",
-    "window",
-    "children",
-    "teacher",
-    "music",
-    "winter",
-    "summer",
-    "letter",
-    "paper",
-    "mountain",
-    "village",
-    "bridge",
-    "station",
-    "journey",
-    "evening",
-    "kitchen",
-    "bread",
-    "market",
-    "friend",
-    "story",
-]
-ODD = [
-    "#",
-    "...",
-    "1234",
-    "x",
-    "—",
-    "$%&",
-    "extraordinarily",
-    "internationalisation",
-    "it's",
-    "a-b",
-    "{",
-    "[1]",
-    "•",
-    "don't",
-    "we've",
-    "e.g.",
-    "https://example.org/a-b?c=d",
-    "f(x):",
-    "“quoted”",
-    "3.5",
-    "10km",
-    "and/or",
-    "U.S.",
-    "x=3",
-    "'single'",
-    "state-of-the-art",
-    "$5",
-    "50%",
-    "…",
-    "cannot",
-    "Mr.",
-    "os.path",
-    "end.Begin",
-    "1,000",
-    "snake_case",
-]
+WORDS = (
+    "the of and to in is was for on with house river garden morning people question "
+    "answer light window children teacher music winter summer letter paper mountain "
+    "village bridge station journey evening kitchen bread market friend story"
+).split()
+ODD = (
+    "# ... 1234 x — $%& extraordinarily internationalisation it's a-b { [1] • don't we've "
+    "e.g. https://example.org/a-b?c=d f(x): “quoted” 3.5 10km and/or U.S. x=3 'single' "
+    "state-of-the-art $5 50% … cannot Mr. os.path end.Begin 1,000 snake_case"
+).split()
 LINES = [
     "Home",
     "Read more",

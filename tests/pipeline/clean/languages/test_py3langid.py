@@ -90,38 +90,11 @@ def test_words_in_another_script_do_not_decide(language, share):
 
 
 LETTERS = [chr(point) for point in range(0x20000) if unicodedata.category(chr(point))[0] == "L"]
-TRAINED = [
-    "LATIN",
-    "CYRILLIC",
-    "GREEK",
-    "ARABIC",
-    "HEBREW",
-    "ARMENIAN",
-    "GEORGIAN",
-    "DEVANAGARI",
-    "BENGALI",
-    "GURMUKHI",
-    "GUJARATI",
-    "ORIYA",
-    "TAMIL",
-    "TELUGU",
-    "KANNADA",
-    "MALAYALAM",
-    "SINHALA",
-    "THAI",
-    "LAO",
-    "TIBETAN",
-    "MYANMAR",
-    "ETHIOPIC",
-    "KHMER",
-    "JAVANESE",
-    "HANGUL",
-    "HIRAGANA",
-    "KATAKANA",
-    "CJK",
-    "HALFWIDTH",
-    "FULLWIDTH",
-]
+TRAINED = (
+    "LATIN CYRILLIC GREEK ARABIC HEBREW ARMENIAN GEORGIAN DEVANAGARI BENGALI GURMUKHI "
+    "GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR "
+    "ETHIOPIC KHMER JAVANESE HANGUL HIRAGANA KATAKANA CJK HALFWIDTH FULLWIDTH"
+).split()
 """First words of the names of letters in scripts that the model has a language of."""
 
 

@@ -25,27 +25,10 @@ HELDOUT = 0.2
 PARTS = 4
 SHARDS = 3
 COUNT = 90
-WORDS = [
-    "the",
-    "a",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "lazy",
-    "dog",
-    "while",
-    "seven",
-    "wizards",
-    "brew",
-    "strange",
-    "purple",
-    "potions",
-    "near",
-    "old",
-    "bridge",
-]
+WORDS = (
+    "the a quick brown fox jumps over lazy dog while seven wizards brew strange purple "
+    "potions near old bridge"
+).split()
 
 
 def text(number, sentences=12):

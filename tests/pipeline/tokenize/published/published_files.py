@@ -7,35 +7,10 @@ import random
 import sentencepiece
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "unaffable",
-    "mat",
-    "Köln",
-    "running",
-    "中文",
-    "東京",
-    "ночь",
-    "naïve",
-    "ΟΔΟΣ",
-    "x1",
-    "...",
-]
-SPECIALS = [
-    "<pad>",
-    "<cls>",
-    "<sep>",
-    "<mask>",
-    "<s>",
-    "</s>",
-    "<unk>",
-    "[MASK]",
-    "[UNK]",
-    "<extra_id_0>",
-    "<|endoftext|>",
-]
+WORDS = "the cat sat unaffable mat Köln running 中文 東京 ночь naïve ΟΔΟΣ x1 ...".split()
+SPECIALS = (
+    "<pad> <cls> <sep> <mask> <s> </s> <unk> [MASK] [UNK] <extra_id_0> <|endoftext|>"
+).split()
 
 NASTY = [
     "",
@@ -75,7 +50,7 @@ NASTY = [
 
 def corpus():
     draw = random.Random(1)
-    syllables = ["lo", "wer", "ne", "st", "wi", "de", "ka", "ta", "mi", "ro", "un", "ing"]
+    syllables = "lo wer ne st wi de ka ta mi ro un ing".split()
     words = [
         *WORDS,
         *("".join(draw.choices(syllables, k=3)) for _ in range(60)),

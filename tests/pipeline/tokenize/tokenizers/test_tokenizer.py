@@ -25,46 +25,15 @@ from tests.contracts import cases_about, contract
 from tests.declarations import declared
 
 NAMES = list_trainable()
-WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "and",
-    "seven",
-    "wizards",
-    "brew",
-    "strange",
-    "purple",
-    "potions",
-    "near",
-    "Köln",
-    "中文",
-    "東京",
-]
+WORDS = (
+    "the quick brown fox jumps over a lazy dog and seven wizards brew strange purple "
+    "potions near Köln 中文 東京"
+).split()
 
-RESERVED = [
-    "<pad>",
-    "<cls>",
-    "<sep>",
-    "<mask>",
-    "<s>",
-    "</s>",
-    "<unk>",
-    "<extra_0>",
-    "<extra_127>",
-    "<R>",
-    "<S>",
-    "<X>",
-    "<reserved_0>",
-    "<0x41>",
-    "<0x0A>",
-]
+RESERVED = (
+    "<pad> <cls> <sep> <mask> <s> </s> <unk> <extra_0> <extra_127> <R> <S> <X> "
+    "<reserved_0> <0x41> <0x0A>"
+).split()
 
 # GPT-2's table: printable Latin-1 is itself, the other bytes are characters from U+0100 on.
 OTHERS = [*range(33), *range(127, 161), 173]
