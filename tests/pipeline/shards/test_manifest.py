@@ -12,7 +12,7 @@ from clozeline.pipeline.shards import (
     base_columns,
     open_shards,
 )
-from clozeline.pipeline.shards.manifest import check_entries
+from clozeline.pipeline.shards.manifest import check_entries, read_regular
 from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 
@@ -204,6 +204,12 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
 
     tracemalloc.stop()
+    (tmp_path / "ten").write_bytes(bytes(10))
+
+    assert read_regular(tmp_path / "ten", 10) == bytes(10)
+
+    with pytest.raises(ManifestError, match="10 bytes, the limit is 9"):
+        read_regular(tmp_path / "ten", 9)
     raw = json.dumps(list(range(101))).encode()
     check_entries("here", raw, 100)
     with pytest.raises(ManifestError, match="here: about 100 entries, the limit is 99"):
