@@ -8,34 +8,18 @@ from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 
-KITTEN = [300, 301, 302, 303]
-
-
-def test_packed_rows_stand_as_they_are():
-    rows = samples([700, 5, 2], specials=0.1)
-    examples = corrupt(wide("causal_lm"), rows)
-    assert (examples.columns["input_ids"].values == rows.columns["ids"].values).all()
-    assert wide("causal_lm").grouping.label == "packed-700-eos"
-
 
 @pytest.mark.parametrize(
-    ("options", "raw", "wanted"),
+    ("options", "raw", "start"),
     [
-        ({}, 1023, {"input_ids": [*KITTEN, 5]}),
-        ({"add_bos": True}, 1022, {"input_ids": [4, *KITTEN, 5]}),
-        (
-            {"architecture": "encoder_decoder"},
-            1023,
-            {"input_ids": [5], "target_ids": [*KITTEN, 5]},
-        ),
+        ({}, 1023, None),
+        ({"add_bos": True}, 1022, None),
+        ({"architecture": "encoder_decoder"}, 1023, 0),
     ],
 )
-def test_documents_have_special_tokens_around_them(options, raw, wanted):
+def test_documents_leave_room_for_the_special_tokens_around_them(options, raw, start):
     objective = build_objective({"name": "causal_lm", "grouping": "document", **options}, WORDS)
-    assert objective.content_length == raw
-    (example,) = variants_of(objective, KITTEN, count=1)
-    assert {name: column.tolist() for name, column in example.columns.items()} == wanted
-    assert objective.form.decoder_start == (0 if "target_ids" in wanted else None)
+    assert (objective.content_length, objective.form.decoder_start) == (raw, start)
 
 
 @pytest.mark.parametrize("grouping", ["packed", "document"])

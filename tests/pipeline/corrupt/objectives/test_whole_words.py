@@ -8,7 +8,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import Ragged
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, WORDS, one_sample, samples
 from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
@@ -39,7 +39,18 @@ def runs_of(places):
     return spans
 
 
-@pytest.mark.parametrize("specials", [0.0, 0.1])
+def segment(rows):
+    """Words as a segmenter finds them, in rows whose tokens differ from each other."""
+    random = np.random.RandomState(3)
+    places = WORDS.size - FIRST_CONTENT
+    sizes = rows.columns["ids"].lengths
+    ids = [FIRST_CONTENT + random.permutation(places)[:size] for size in sizes]
+    starts = [np.flatnonzero(random.random_sample(size) < 0.3) for size in sizes]
+    rows.columns["ids"] = Ragged.from_lists(ids, WORDS.id_dtype)
+    rows.columns["word_starts"] = Ragged.from_lists(starts, np.uint16)
+
+
+@pytest.mark.parametrize(("specials", "segmented"), [(0.0, False), (0.1, False), (0.0, True)])
 @pytest.mark.parametrize(
     ("name", "rate", "unit"),
     [
@@ -50,14 +61,17 @@ def runs_of(places):
         ("span_boundary", 0.5, "token"),
     ],
 )
-def test_equals_a_plain_loop(name, rate, unit, specials):
+def test_equals_a_plain_loop(name, rate, unit, specials, segmented):
+    """Word starts of the samples come before those of the pieces."""
     objective = wide(name, MARKED, role_unit=unit, mask_rate=rate)
     rows = samples([1 + (37 * row) % 90 for row in range(250)] + [510] * 5, specials=specials)
+    if segmented:
+        segment(rows)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
 
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
-        row = slow_words(ids, MARKED)
+        row = slow_words(ids, MARKED, sample["word_starts"] if segmented else None)
         k = max(1, floor(Fraction(str(rate)) * sum(word.length for word in row) + Fraction(1, 2)))
         places = [1 + place for place in slow_take(key, row, k, thresholds)]
 
@@ -78,55 +92,6 @@ def test_equals_a_plain_loop(name, rate, unit, specials):
         if name == "span_boundary":
             assert example["span_starts"].tolist() == [start for start, _ in spans]
             assert example["span_lengths"].tolist() == sizes["span"]
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("whole_word_masking", {"role_unit": "word", "mask_rate": 0.5}),
-        ("whole_word_masking", {}),
-        ("span_boundary", {}),
-    ],
-)
-def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, options):
-    """Word starts of the samples decide, also which labels share a role."""
-    random = np.random.RandomState(3)
-    lengths = [5 + (37 * row) % 90 for row in range(120)]
-    ids = [
-        FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length]
-        for length in lengths
-    ]
-    starts = [np.flatnonzero(random.random_sample(length) < 0.3) for length in lengths]
-    plain = samples(lengths)
-    columns = {
-        "ids": Ragged.from_lists(ids, WORDS.id_dtype),
-        "word_starts": Ragged.from_lists(starts, np.uint16),
-    }
-    rows = RowBatch(plain.fixed, {**plain.columns, **columns})
-    objective = wide(name, WORDS, **options)
-    thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
-
-    for key, sample, example in keyed(objective, rows):
-        words = slow_words(sample["ids"].tolist(), WORDS, sample["word_starts"])
-        k = max(
-            1,
-            floor(
-                Fraction(str(options.get("mask_rate", 0.15))) * len(sample["ids"]) + Fraction(1, 2)
-            ),
-        )
-
-        places = [1 + place for place in slow_take(key, words, k, thresholds)]
-        spans = runs_of(places)
-        heads = {start for start, _ in spans} | (
-            {1 + word.start for word in words} if options else set()
-        )
-        leads = [number for number, place in enumerate(places) if place in heads]
-        shared = "role_unit" in options or name == "span_boundary"
-        leaders = leaders_of(np.diff([*leads, k]).tolist()) if shared else None
-
-        assert masked(example) == masked_by_hand(
-            key, [1, *sample["ids"].tolist(), 2], places, WORDS, leaders
-        )
 
 
 def test_a_row_of_one_word_is_masked_by_its_tokens():
