@@ -53,9 +53,10 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
 def _refuse_other_rows(shards: ShardSet) -> None:
     objective = shards.manifest.objective
     lists = [spec.name for spec in shards.columns if spec.kind == "list"]
-    is_causal = objective is not None and (objective.name, objective.architecture) == (
-        "causal_lm",
-        "decoder",
+    is_causal = (
+        objective is not None
+        and objective.architecture == "decoder"
+        and objective.frame.predicts_next
     )
     if not is_causal or lists != ["input_ids"]:
         what = (
@@ -64,7 +65,7 @@ def _refuse_other_rows(shards: ShardSet) -> None:
             else f"{objective.label} ({objective.architecture})"
         )
         raise ConfigurationError(
-            f"{shards.path}: format=megatron holds token ids alone: expected a set of causal_lm "
-            f"for a decoder with the one list column input_ids, got {what} with "
-            f"{', '.join(lists)}; choose another format"
+            f"{shards.path}: format=megatron holds token ids alone: expected rows of a decoder "
+            "that predicts the next tokens, with the one list column input_ids, got "
+            f"{what} with {', '.join(lists)}; choose another format"
         )

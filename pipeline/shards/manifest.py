@@ -115,27 +115,27 @@ else:
     _OwnOptions = dict[str, Any]
 
 
-class ObjectiveRecord(Strict):
-    """The objective that made an example set."""
-
+class _AlgorithmRecord(Strict):
     name: str
-    label: str
     options: _OwnOptions = Field(default_factory=dict)
-    """read by the objective alone; others ask `frame`"""
-    architecture: Literal["encoder", "decoder", "encoder_decoder"]
-    heads: tuple[str, ...]
-    frame: RowForm
+    """read by the algorithm alone"""
 
     def entry(self) -> dict[str, Any]:
         """Return name and options, as in a configuration."""
         return {"name": self.name, **cast(dict[str, Any], self.options)}
 
 
-class GroupingRecord(Strict):
-    """The grouping that made the rows."""
+class ObjectiveRecord(_AlgorithmRecord):
+    """The objective that made an example set; others ask `frame` what its rows look like."""
 
-    name: str
-    options: dict[str, Any] = Field(default_factory=dict)
+    label: str
+    architecture: Literal["encoder", "decoder", "encoder_decoder"]
+    heads: tuple[str, ...]
+    frame: RowForm
+
+
+class GroupingRecord(_AlgorithmRecord):
+    """The grouping that made the rows."""
 
 
 class TokenizerRecord(Strict):

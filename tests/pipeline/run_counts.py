@@ -10,7 +10,7 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
-from clozeline.pipeline.group.groupings import GroupingSpec
+from clozeline.pipeline.group.groupings import recorded_grouping
 from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
@@ -180,7 +180,7 @@ def _check_sets(folder, report, before):
                 yield f"{manifest}: {name}", of_set[name], amounts
 
         if rows == "examples" and grouping is not None and "sets" in before:
-            label = GroupingSpec.of(grouping.name, grouping.options).label
+            label = recorded_grouping(grouping).label
             samples = before["sets"][label][parts[-1]]["samples"] * shards.manifest.variants
             yield f"{manifest}: samples_in", of_set["samples_in"], samples
 

@@ -37,11 +37,7 @@ def check_grouping(options: Any) -> None:
             f"separator: has no effect with grouping '{name}': remove the key, or set grouping to "
             "one with separators, such as packed"
         )
-    if not holds_documents(options) and not getattr(options, "cross_documents", True):
+    if not options.cross_documents and not holds_documents(options):
         raise ValueError(
             f"cross_documents: false is for packed rows; a row of {name} holds one document"
-        )
-    if holds_documents(options) and getattr(options, "languages", False):
-        raise ValueError(
-            "languages: true needs grouping: document; other rows hold several languages"
         )

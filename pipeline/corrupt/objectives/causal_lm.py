@@ -104,7 +104,7 @@ class CausalLM(Objective):
                     "attention: bidirectional reads the complete row; remove cross_documents"
                 )
 
-            if self.languages and self.architecture != "encoder":
+            if self.languages and (self.architecture != "encoder" or holds_documents(self)):
                 raise ValueError("languages: true needs architecture: encoder, grouping: document")
             check_grouping(self)
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})

@@ -8,6 +8,7 @@ from clozeline.pipeline.execution.executors._executor import (
     Assignment,
     Executor,
     load_work,
+    memory_of_cores,
     publish_work,
     run_on_node,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "Assignment",
     "Executor",
     "load_work",
+    "memory_of_cores",
     "publish_work",
     "run_on_node",
 ]

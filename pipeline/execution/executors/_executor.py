@@ -16,6 +16,8 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import psutil
+
 from clozeline import plugins
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish
@@ -70,6 +72,14 @@ class Executor(ABC):
         self._options = options
         self._config = config
 
+    def memory_of_worker(self, units: int) -> tuple[float, str]:
+        """Return the bytes that a worker has in a pass over some units, and how to have more.
+
+        Here, the workers share the memory of a machine.
+        """
+        workers = min(self._config.workers or os.cpu_count() or 1, self._config.tasks, units)
+        return psutil.virtual_memory().total / workers, "lower executor.workers"
+
     @abstractmethod
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
@@ -78,6 +88,11 @@ class Executor(ABC):
 
         `tick` is called repeatedly, and `report` shows a line to the user while it runs.
         """
+
+
+def memory_of_cores(cores: float, gigabytes: float) -> tuple[float, str]:
+    """Return the memory of a worker that reserves cores, each with its memory."""
+    return cores * gigabytes * 2**30, "raise executor.options.mem_per_cpu_gb"
 
 
 def publish_work(path: Path, assignment: Assignment) -> None:

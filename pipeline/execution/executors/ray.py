@@ -18,7 +18,12 @@ from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_node
+from clozeline.pipeline.execution.executors import (
+    Assignment,
+    Executor,
+    memory_of_cores,
+    run_on_node,
+)
 from clozeline.process import SAFE_PATH
 
 _POLL_S: Final = 0.2
@@ -69,6 +74,10 @@ class Ray(Executor):
         """memory of each core in GB; a task that fits no node waits forever"""
 
     _options: Options
+
+    def memory_of_worker(self, units: int) -> tuple[float, str]:
+        """Return the memory of the cores that a task reserves."""
+        return memory_of_cores(self._options.cpus_per_task, self._options.mem_per_cpu_gb)
 
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]

@@ -31,6 +31,7 @@ from clozeline.pipeline.execution.executors import (
     Assignment,
     Executor,
     load_work,
+    memory_of_cores,
     publish_work,
     run_on_node,
 )
@@ -91,6 +92,10 @@ class Slurm(Executor):
         """seconds between two queries of the queue"""
 
     _options: Options
+
+    def memory_of_worker(self, units: int) -> tuple[float, str]:
+        """Return the memory of the cores that a task reserves."""
+        return memory_of_cores(self._options.cpus_per_task, self._options.mem_per_cpu_gb)
 
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]

@@ -13,6 +13,7 @@ from clozeline.pipeline.group.groupings._grouping import (
     PartOptions,
     Starts,
     build_grouping,
+    recorded_grouping,
     starts_dtype,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "PartOptions",
     "Starts",
     "build_grouping",
+    "recorded_grouping",
     "starts_dtype",
 ]

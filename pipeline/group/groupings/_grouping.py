@@ -22,6 +22,7 @@ from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import FIXED_COLUMNS, WORD_STARTS, Ragged, RowBatch
+from clozeline.pipeline.shards.manifest import GroupingRecord
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import (
     MIXTURE,
@@ -78,7 +79,7 @@ class GroupingSpec:
     @staticmethod
     def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
         """Return the spec of a grouping with validated options."""
-        hashable = {key: _to_tuples(value) for key, value in options.items() if value != ()}
+        hashable = {key: _to_tuples(value) for key, value in options.items()}
         length = hashable.pop("length")
         separator = hashable.pop("separator", "none")
         further = sorted((key, value) for key, value in hashable.items() if value != ())
@@ -222,8 +223,12 @@ class Grouping(ABC):
     def __init__(self, options: Any, vocabulary: Vocabulary) -> None:
         self.options = options
         self.vocabulary = vocabulary
+        self.separators = 0
+        """special tokens after each document"""
         parts: tuple[Part, ...] = options.parts
         lengths = [length for length, _ in parts]
+        self.lengths = lengths or [options.length]
+        """tokens of a full row, of each part"""
         shares = [share for _, share in parts]
         if parts and (sum(shares) != MILLION or len(parts) > MOST_PARTS):
             raise ConfigurationError(
@@ -327,6 +332,12 @@ class Grouping(ABC):
 def starts_dtype(length: int) -> Literal["uint16", "uint32"]:
     """Return the type of positions in rows of up to `length` tokens."""
     return "uint16" if length <= _MOST_UINT16_TOKENS else "uint32"
+
+
+def recorded_grouping(record: GroupingRecord) -> GroupingSpec:
+    """Return the spec of the grouping that a manifest records."""
+    entry = record.entry()
+    return GroupingSpec.of(entry.pop("name"), entry)
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:

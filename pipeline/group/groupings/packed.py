@@ -70,6 +70,7 @@ class PackedGrouping(Grouping):
         self._separator = (
             None if options.separator == "none" else vocabulary.id_of(options.separator, where)
         )
+        self.separators = int(self._separator is not None)
 
     def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
         """Concatenate the documents, and cut the stream into rows."""
@@ -79,7 +80,7 @@ class PackedGrouping(Grouping):
 
         # concatenate all tokens; `begins` [documents + 1] and `sentence_positions` [sentences]
         # index this stream
-        begins = offsets_of(tokens.lengths + (self._separator is not None))
+        begins = offsets_of(tokens.lengths + self.separators)
         stream = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         separators = np.empty(0, dtype=np.int64)
         if self._separator is not None:

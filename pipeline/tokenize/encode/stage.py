@@ -1,13 +1,11 @@
 """The stage `encode`: tokenize documents into token shards, equal for any number of tasks."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import psutil
 
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
@@ -55,17 +53,7 @@ def worker_memory(shards: int, documents: float) -> float:
 
 def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
     """Return a warning if a worker may need more memory than it has, else ""."""
-    options = executor.component().options
-    remedy = "lower executor.workers"
-
-    if not hasattr(options, "mem_per_cpu_gb"):  # the workers share the memory of a machine
-        available = psutil.virtual_memory().total / min(
-            executor.workers or os.cpu_count() or 1, executor.tasks, shards
-        )
-    else:
-        available = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
-        remedy = "raise executor.options.mem_per_cpu_gb"
-
+    available, remedy = executor.component().build(executor).memory_of_worker(shards)
     if (needed := worker_memory(shards, documents)) <= available:
         return ""
     return (

@@ -32,7 +32,8 @@ LIBRARIES = {
     "webdataset": "webdataset",
 }
 TYPES = {"input_ids": "uint16", "words": "uint32", "order": "uint8", "weights": "float32"}
-CAUSAL = {**objective("decoder"), "name": "causal_lm"}
+CAUSAL = objective("decoder")
+CAUSAL["frame"]["predicts_next"] = True
 PRINTER = """
 import json
 print(json.dumps(
@@ -245,7 +246,7 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
     ):
         assert export(other, out, "megatron") == 64
         assert (
-            "expected a set of causal_lm for a decoder with the one list column"
+            "expected rows of a decoder that predicts the next tokens, with the one"
             in capsys.readouterr().err
         )
 

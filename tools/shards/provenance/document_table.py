@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.execution.unit_record import read_records
+from clozeline.pipeline.group.groupings import Grouping, build_grouping, recorded_grouping
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import document_table
@@ -217,6 +218,14 @@ def vocabulary_of_manifest(recorded_tokenizer: TokenizerRecord) -> Vocabulary:
         word_start=~special,
         fingerprint=recorded_tokenizer.fingerprint,
     )
+
+
+def grouping_of(manifest: Manifest) -> Grouping | None:
+    """Return the grouping that made the rows of a set; None for rows that are not cut from text."""
+    if manifest.grouping is None:
+        return None
+    spec = recorded_grouping(manifest.grouping)
+    return build_grouping(spec, vocabulary_of_manifest(manifest.tokenizer))
 
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:

@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.group.documents import document_order_key
-from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
-from clozeline.tools.shards.provenance.document_table import document_tables, read_table, uid_keys
+from clozeline.tools.shards.provenance.document_table import (
+    document_tables,
+    grouping_of,
+    read_table,
+    uid_keys,
+)
 
 _UID_BYTES: Final = 16
 
@@ -123,10 +127,8 @@ def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> 
     """
     samples = sample_manifest(shards)
     tables = document_tables(shards.path)
-    grouping = shards.manifest.grouping
-    if grouping is None or samples is None or not tables:
-        return None
-    if not GROUPINGS.load_class(grouping.name).cuts_at_length:
+    grouping = grouping_of(shards.manifest)
+    if grouping is None or samples is None or not tables or not grouping.cuts_at_length:
         return None
     manifest = samples[1]
     fraction = manifest.config.get("heldout_fraction")
@@ -139,12 +141,10 @@ def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> 
     uids, sizes, shard_numbers = _order_documents(tables, manifest, fraction, wanted)
     if not len(uids):
         return None
-    options = grouping.options
-    # each document is followed by a separator, if the grouping has one
-    step = sizes + (options.get("separator", "none") != "none")
+    step = sizes + grouping.separators
     begins = np.cumsum(step) - step
-    lengths = [length for length, _ in options.get("parts", ())] or [options["length"]]
-    return Packing(uids, begins, begins + sizes, shard_numbers, np.array(lengths, np.int64))
+    lengths = np.array(grouping.lengths, np.int64)
+    return Packing(uids, begins, begins + sizes, shard_numbers, lengths)
 
 
 def _order_documents(

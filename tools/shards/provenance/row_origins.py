@@ -11,7 +11,7 @@ from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
-from clozeline.tools.shards.provenance.row_search import PAIR_LABEL, PARTNER, find_rows
+from clozeline.tools.shards.provenance.row_search import PAIR_LABEL, PARTNER, find_rows, has_partner
 
 BlockRow: TypeAlias = tuple[int, int]
 """Block number over all shards, and row in the block."""
@@ -39,9 +39,8 @@ def partners_of(
     shards: ShardSet, stored: Mapping[BlockRow, RowBatch]
 ) -> dict[BlockRow, dict[str, Any]]:
     """Return the document of each pair's second segment, unless its label says "same document"."""
-    grouping = shards.manifest.grouping
     samples = sample_manifest(shards)
-    if grouping is None or samples is None or not grouping.options.get("partner"):
+    if samples is None or not has_partner(samples[1].columns):
         return {}
     source = open_shards(samples[0])
     uids = {}

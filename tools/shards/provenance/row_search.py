@@ -1,7 +1,7 @@
 """Find rows of a shard set by shard, sample or document."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline import plugins
+from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.block import ColumnSpec
 from clozeline.pipeline.shards.layout import shard_of
 from clozeline.seeding import mix
-from clozeline.tools.shards.provenance.document_table import uid_keys
+from clozeline.tools.shards.provenance.document_table import grouping_of, uid_keys
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 
 _IDENTITY_COLUMNS: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
@@ -76,20 +77,19 @@ def find_document_rows(
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
     packing = packing_of(shards, documents) or packing_of(shards)
-    grouping = shards.manifest.grouping
+    grouping = grouping_of(shards.manifest)
     not_found = list[str]()
     partner_samples = _find_partner_samples(shards, documents_wanted)
 
-    kind = None if grouping is None else GROUPINGS.load_class(grouping.name)
-    if packing is None and kind is not None and kind.holds_documents:
+    if packing is None and grouping is not None and grouping.holds_documents:
         reason = (
             "no group/ and encode/ above the set"
-            if kind.cuts_at_length
-            else f"rows of {plugins.name_of(kind)} have no fixed length"
+            if grouping.cuts_at_length
+            else f"rows of {plugins.name_of(type(grouping))} have no fixed length"
         )
         not_found.append(f"rows in which it starts after another document ({reason})")
 
-    if partner_samples is None and grouping is not None and grouping.options.get("partner"):
+    if partner_samples is None and grouping is not None and has_partner(grouping.columns):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
 
     def rows_in(block: int) -> Iterator[StoredRow]:
@@ -131,6 +131,11 @@ def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list
     return [block for number in numbers for block in blocks_of(shards, number)]
 
 
+def has_partner(columns: Iterable[Feature | ColumnSpec]) -> bool:
+    """Return whether rows tell the document of a second segment."""
+    return PARTNER in (column.name for column in columns)
+
+
 def _find_partner_samples(
     shards: ShardSet, documents_wanted: NDArray[np.bytes_]
 ) -> NDArray[np.uint64] | None:
@@ -139,7 +144,7 @@ def _find_partner_samples(
     if samples is None:
         return None
     samples_found = [np.empty(0, np.uint64)]
-    if PARTNER in (column.name for column in samples[1].columns):
+    if has_partner(samples[1].columns):
         source = open_shards(samples[0])
         for block in range(len(source.index)):
             rows = source.read_block(block, columns=("uid", PARTNER))

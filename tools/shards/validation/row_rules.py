@@ -21,7 +21,7 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.task_rows import Problem
-from clozeline.tools.shards.provenance.document_table import vocabulary_of_manifest
+from clozeline.tools.shards.provenance.document_table import grouping_of, vocabulary_of_manifest
 
 
 def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
@@ -124,7 +124,8 @@ def rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> Bool:
     """
     if manifest.kind == "tokens":
         return column.lengths > 0
-    if manifest.objective is None or manifest.objective.name != "mixture":
+    grouping = grouping_of(manifest)
+    if manifest.objective is None or grouping is None or len(grouping.lengths) == 1:
         return np.ones(len(column), np.bool_)
     part = block.rows.fixed["part"]
     return np.isin(part, part[column.lengths > 0])

@@ -39,14 +39,9 @@ def set_sheet(manifest: Manifest) -> Sheet:
         f"{tokenizer.fingerprint[:16]}…",
     }
     if manifest.grouping is not None:
-        facts["grouping"] = f"{manifest.grouping.name} {_options(manifest.grouping.options)}"
+        facts["grouping"] = _algorithm(manifest.grouping.entry())
     if manifest.objective is not None:
-        name = manifest.objective.name
-        label = manifest.objective.label
-        shown = name if name == label else f"{label} ({name})"
-        options = manifest.objective.entry()
-        del options["name"]
-        facts["objective"] = f"{shown} {_options(options)}"
+        facts["objective"] = _algorithm(manifest.objective.entry(), manifest.objective.label)
         facts["variants"] = f"{manifest.variants}"
 
     if totals.tokens_by_language:
@@ -83,9 +78,10 @@ def _describe_extra(total: dict[str, Any]) -> str:
     return "; ".join(parts) or "no document has it"
 
 
-def _options(options: dict[str, object]) -> str:
-    texts = []
-    for name, value in sorted(options.items()):
+def _algorithm(entry: dict[str, object], label: object = "") -> str:
+    name = entry.pop("name")
+    texts = [str(name) if label in ("", name) else f"{label} ({name})"]
+    for name, value in sorted(entry.items()):
         if isinstance(value, list) and all(
             isinstance(item, dict) and "name" in item for item in value
         ):

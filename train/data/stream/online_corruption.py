@@ -12,7 +12,7 @@ from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import Objective
-from clozeline.pipeline.group.groupings import GroupingSpec
+from clozeline.pipeline.group.groupings import recorded_grouping
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, canonical_sha256
@@ -115,7 +115,7 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     # the grouping of the set must be the one that the objective reads
     objective = entry.build(replace(vocabulary, languages=manifest.languages))
     expected = objective.grouping.entry()
-    stored = _stored_grouping(manifest)
+    stored = recorded_grouping(manifest.grouping).entry() if manifest.grouping else {}
     different = [key for key in {**expected, **stored} if expected.get(key) != stored.get(key)]
     if different:
         key = different[0]
@@ -126,9 +126,3 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         )
 
     return Corruption(objective, manifest.seed)
-
-
-def _stored_grouping(samples: Manifest) -> dict[str, object]:
-    """Return the grouping of a sample set in the form of an objective's entry."""
-    grouping = samples.grouping
-    return GroupingSpec.of(grouping.name, grouping.options).entry() if grouping else {}

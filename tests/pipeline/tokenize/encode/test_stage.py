@@ -3,8 +3,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from clozeline import plugins
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import shuffle
+from clozeline.pipeline.execution.executors.local import Local
 from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
@@ -120,6 +122,19 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     assert "has 8.0 GB: lower executor.workers" in check_memory(
         ExecutorConfig(tasks=8, workers=4), 8, 8e9
     )
+
+
+class Cluster(Local):
+    def memory_of_worker(self, units):
+        return 1e9 * units, "add a node"
+
+
+def test_an_executor_says_what_memory_a_worker_has():
+    plugins.allow(f"{__name__}:Cluster")
+    own = ExecutorConfig(name=f"{__name__}:Cluster")
+
+    assert "15.3 GB, but has 8.0 GB: add a node, or lower" in check_memory(own, 8, 8e9)
+    assert check_memory(own, 16, 8e9) == ""
 
 
 def long_words(folder, known, unknown):

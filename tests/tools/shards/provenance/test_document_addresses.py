@@ -179,7 +179,7 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     sample = rows([1, 2, 3])
     uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
     sample.columns["partner_document_uid"] = Ragged.from_matrix(uids)
-    grouping = {"name": "sentence_pair", "options": {"partner": True}}
+    grouping = {"name": "sentence_pair", "options": {"length": 8, "partner": True}}
     samples = write_set(
         tmp_path / "run/group/pairs/train",
         [sample],

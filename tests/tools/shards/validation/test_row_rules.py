@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clozeline import plugins
 from clozeline.columns import POSITIONS, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.corrupt.objectives.mixture import Mixture
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
 from clozeline.tools.shards.validate_shards import validate
@@ -187,6 +189,7 @@ PAIRED = {
     "text_to_text": "target_ids",
     "mixture": "label_ids",
     "unilm": "label_ids",
+    "own": "label_ids",
 }
 WINDOWS = {"name": "masked_lm", "max_length": 34, "grouping": "sentence_pair"}
 ATTENTION = {"name": "masked_lm", "max_length": 34, "attention": "bidirectional"}
@@ -215,6 +218,12 @@ ENTRIES = [
         ],
     },
 ]
+ENTRIES.append({**ENTRIES[-1], "name": f"{__name__}:OwnMixture", "label": "own"})
+plugins.allow(f"{__name__}:OwnMixture")
+
+
+class OwnMixture(Mixture):
+    """A mixture by another name."""
 
 
 @pytest.fixture(scope="module")
