@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.execution.executors import Executor
     from clozeline.pipeline.group.groupings import Grouping
     from clozeline.pipeline.ingest.readers import Reader
+    from clozeline.pipeline.set_kinds import SetKind
     from clozeline.pipeline.tasks.readers import TaskReader
     from clozeline.pipeline.tasks.rows import TaskRows
     from clozeline.pipeline.text.sentences import SentenceSplitter
@@ -52,6 +53,8 @@ GROUPINGS: Registry["Grouping"] = Registry(
 """Groupings of token documents to samples."""
 OBJECTIVES: Registry["Objective"] = Registry("clozeline.pipeline.corrupt.objectives", "Objective")
 """Pretraining objectives."""
+SET_KINDS: Registry["SetKind"] = Registry("clozeline.pipeline.set_kinds", "SetKind")
+"""Kinds of sets that extensions write, by the objective that their manifests record."""
 TASK_READERS: Registry["TaskReader"] = Registry(
     "clozeline.pipeline.tasks.readers",
     "TaskReader",

@@ -157,7 +157,7 @@ def uids(shards):
 def objective(architecture, **options):
     """Facts of an objective as a manifest holds them."""
     return {
-        "name": "toy",
+        "name": "masked_lm",
         "label": "toy",
         "options": options,
         "architecture": architecture,

@@ -15,6 +15,7 @@ from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
@@ -24,13 +25,12 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
 )
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
+from clozeline.pipeline.tokenize.published.exporting import Blanks
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64, mix
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-Problem: TypeAlias = tuple[int, str]
-"""A row and its problem."""
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", IDS, "framed text, or pair of texts")
@@ -285,6 +285,8 @@ class TaskRows(ABC, Generic[Item]):
     """true if an example may hold a pair in both orders"""
     per_token: ClassVar[int] = 1
     """values per token, summed over all columns; determines the number of rows in a block"""
+    blanks: ClassVar[Blanks] = "kept"
+    """blanks of the texts in the rows"""
     generated: ClassVar[bool] = False
     """true if a decoder learns to generate the end of the rows"""
 

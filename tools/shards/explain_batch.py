@@ -18,14 +18,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch, ShardRow
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, FeedOptions, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.document_table import find_pieces
-from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _PRINTED_APART: Final = (
@@ -94,7 +93,7 @@ def explain(
         partners = row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
         read_row = _row_reader(feed, source)
-        task = read_task_metadata(shards.manifest)
+        kind = kind_of(shards.manifest.objective)
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
 
         for position, visit in of_set:
@@ -121,7 +120,7 @@ def explain(
                 single = {name: values[0].item() for name, values in numbers.items()}
                 shown = {
                     **single,
-                    **describe_answer(task, row),
+                    **({} if kind is None else kind.describe_answer(row)),
                     **dict(_decode_texts(row, roles, pieces, tokens)),
                 }
 

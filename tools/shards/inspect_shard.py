@@ -15,17 +15,16 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.rows import ShardRow
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.report.console_view import ConsoleView, Parts, Sheet, show_view
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import (
     column_sheet,
-    describe_answer,
     origin_sheet,
     score_sheets,
     set_sheet,
@@ -70,9 +69,9 @@ def view_of(
     row = shards.read_block(block).row(in_block)
     pieces = find_pieces(shards, tokenizer, limit) or id_pieces(shards, limit)
     objective = shards.manifest.objective
-    task = read_task_metadata(shards.manifest)
-    restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
-    answer = describe_answer(task, row)
+    kind = kind_of(objective)
+    restored = [] if objective is None or kind is not None else _restore(objective, row, pieces)
+    answer = {} if kind is None else kind.describe_answer(row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
     manifest = shards.manifest
     sheets = (

@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import LEARNED, read_sets
@@ -183,7 +183,7 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
     objectives: list[ObjectiveRecord] = []
     with suppress(IntegrityError):  # sets.json cannot be read
         objectives = [recorded.objective for recorded in read_sets(config.output)]
-    of_task = any(map(is_task, objectives))
+    are_labeled = any(map(kind_of, objectives))
     is_mixture = any(other != objectives[0] for other in objectives)
 
     # one set at a time
@@ -195,7 +195,7 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
             history = replace(history, training=[])
         of_set = [
             *describe_lowest(history, saved),
-            *explain_diagnosis(history, config, of_task=of_task, tokens=tokens),
+            *explain_diagnosis(history, config, are_labeled=are_labeled, tokens=tokens),
         ]
         title = heldout_title(name)
         lines += of_set if name == "heldout" else [f"{title}: {line}" for line in of_set]
@@ -204,20 +204,20 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
 
 
 def explain_diagnosis(
-    history: LossHistory, config: TrainConfig, *, of_task: bool, tokens: int
+    history: LossHistory, config: TrainConfig, *, are_labeled: bool, tokens: int
 ) -> list[str]:
     """Return the lines that say what is wrong and what to change; [] if nothing is.
 
     Args:
         history: the losses of the run.
         config: the run: a remedy never names a value that is set already.
-        of_task: whether it was trained on rows of a task rather than on texts.
+        are_labeled: whether it was trained on labeled texts rather than on texts alone.
         tokens: tokens that it read.
     """
     diagnosis = diagnose(history)
     if diagnosis is None:
         return []
-    more = "more rows" if of_task else "more texts"
+    more = "more rows" if are_labeled else "more texts"
     steps = config.steps
     rate = config.optimizer.options.learning_rate
     longer = (
@@ -243,7 +243,7 @@ def explain_diagnosis(
         fewer = f"train fewer steps than {steps:,}"
         if history.has_risen and lowest is not None:
             fewer = f"train up to steps={lowest[0]}"
-        if not (of_task or config.data.corrupt):
+        if not (are_labeled or config.data.corrupt):
             more += ", or on new corruptions in each pass (data.corrupt)"
         return [f"learned by heart: {losses}: {fewer}, or on {more}"]
 
@@ -264,7 +264,7 @@ def explain_diagnosis(
     problem = "the model has learned only how frequent each label is"
     if diagnosis is Diagnosis.ABOVE_FREQUENCIES:
         problem = "the model has not even learned how frequent each label is"
-    if not of_task and tokens < LEARNED:
+    if not are_labeled and tokens < LEARNED:
         longer = (
             f"a small model needs about {LEARNED:,} tokens, this one read {tokens:,}: train "
             f"longer, on {more}"

@@ -13,11 +13,11 @@ from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
-from clozeline.train.data.sets.finetuning import hold_task_rows, plan_learning_rate
+from clozeline.train.data.sets.finetuning import hold_labeled_rows, plan_learning_rate
 from clozeline.train.data.sets.model_fit import (
-    fit_task_heads,
+    fit_heads,
     refuse_further_classes,
-    with_task_settings,
+    with_settings_of_sets,
 )
 from clozeline.train.data.sets.recorded_sets import plan_steps
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
@@ -52,13 +52,13 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     # what the data sets decide
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
-    config = fill_in_task_heads(config, datasets)
+    config = fill_in_labels(config, datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
     model = build_heads_of_class(
         config.model, {f"{name}_token_id": number for name, number in special_ids.items()}
     )
     refuse_further_classes(list(_manifests(datasets)), model)
-    model = fit_task_heads(model, distinct_sets(datasets.phases))
+    model = fit_heads(model, distinct_sets(datasets.phases))
     return CheckedStart(replace(config, model=model), datasets, untrained_heads)
 
 
@@ -99,7 +99,7 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
             f"{optimizer_component.name} a number"
         )
     elif config.model.init_from is None or not all(
-        hold_task_rows(phase.sources) for phase in datasets.phases
+        hold_labeled_rows(phase.sources) for phase in datasets.phases
     ):
         raise ConfigurationError(
             "optimizer.learning_rate: auto needs a trained model (model.init_from) and rows of a "
@@ -138,11 +138,11 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
     return replace(config, data=config.data.with_ends(horizon or config.last_step))
 
 
-def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration with the labels of the task of its sets, if they have one."""
+def fill_in_labels(config: TrainConfig, datasets: Datasets) -> TrainConfig:
+    """Return the configuration with the labels of its sets, if they have some."""
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads, config.model.layers)
-    return replace(config, model=with_task_settings(config.model, list(_manifests(datasets))))
+    return replace(config, model=with_settings_of_sets(config.model, list(_manifests(datasets))))
 
 
 def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:

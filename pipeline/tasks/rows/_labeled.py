@@ -26,6 +26,7 @@ class LabeledRows(TaskRows[LabeledText]):
     """
 
     has_both_orders = True
+    blanks = "stripped"
 
     @classmethod
     @abstractmethod

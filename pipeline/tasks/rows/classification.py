@@ -7,9 +7,9 @@ import numpy as np
 
 from clozeline.columns import Feature, Role
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
-from clozeline.pipeline.tasks.task_rows import Problem
 
 LABEL: Final = Feature(
     "label", "uint16", Role("row", head="classification", below="classes"), "number of the class"

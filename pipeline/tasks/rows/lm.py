@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import IDS, POSITIONS, Feature, Role
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
     SourceTarget,
@@ -23,7 +24,6 @@ from clozeline.pipeline.tasks.task_rows import (
     RECORD,
     Architecture,
     BuiltExample,
-    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,

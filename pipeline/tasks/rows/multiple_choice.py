@@ -7,6 +7,7 @@ import numpy as np
 
 from clozeline.columns import COLUMNS, Feature
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Rejected,
@@ -17,7 +18,6 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
 from clozeline.pipeline.tasks.task_rows import (
     BuiltExample,
-    Problem,
     SpecialTokens,
     TaskRows,
     join_cells,

@@ -24,6 +24,7 @@ class PairRows(TaskRows[LabeledText]):
     architectures = ("encoder", "decoder")
     """An encoder-decoder has the sentence vectors of its encoder alone."""
     per_token = 2
+    blanks = "stripped"
     problems = staticmethod(numbers_outside)
 
     @classmethod

@@ -9,6 +9,7 @@ import numpy as np
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Question,
@@ -24,7 +25,6 @@ from clozeline.pipeline.tasks.task_rows import (
     RECORD,
     SEGMENT_STARTS,
     BuiltExample,
-    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,

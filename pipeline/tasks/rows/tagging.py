@@ -10,6 +10,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import COLUMNS, UNDO, Feature
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tables import normalize_row
 from clozeline.pipeline.tasks.readers import (
     Rejected,
@@ -34,7 +35,6 @@ from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     BuiltExample,
-    Problem,
     SpecialTokens,
     TaskRows,
     record_bytes,
@@ -72,6 +72,7 @@ class TaggedRows(TaskRows[TaggedWords]):
     """
 
     for_head = "tagging"
+    blanks = "single"
     per_token = 6
 
     @classmethod

@@ -2,11 +2,11 @@
 
 import shutil
 
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.report.console_view import Passage
 from clozeline.tools.shards.inspect_shard import main, view_of
-from clozeline.tools.shards.viewer.sheets import describe_answer
 from tests.pages import checked
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
@@ -181,14 +181,13 @@ def test_a_class_has_its_name(tmp_path, capsys):
     shards = open_split(sets, "dev")
     row = shards.read_block(0).row(0)
     number = int(row["label"][0])
-    facts = read_task_metadata(shards.manifest)
+    kind = kind_of(shards.manifest.objective)
 
-    assert describe_answer(facts, row) == {"label": f"{number}, '{number}' of sst2"}
-    assert describe_answer(None, row) == {}
+    assert kind.describe_answer(row) == {"label": f"{number}, '{number}' of sst2"}
 
-    number_task = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    kind.metadata = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
 
-    assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))[
+    assert kind.describe_answer(type(row)(row.fixed, {"target": row["label"] + 0.5}))[
         "target"
     ].startswith(f"{number}.5, ")
     assert main([str(sets / "dev")]) == 0
@@ -202,8 +201,8 @@ def test_a_class_has_its_name(tmp_path, capsys):
 def test_tags_stand_beside_their_words(tmp_path, capsys):
     sets = make_tagged_sets(tmp_path)
     row = open_split(sets, "dev").read_block(0).row(0)
-    facts = read_task_metadata(open_split(sets, "dev").manifest)
-    said = describe_answer(facts, row)["tags"].split()
+    kind = kind_of(open_split(sets, "dev").manifest.objective)
+    said = kind.describe_answer(row)["tags"].split()
 
     assert {one.rpartition("/")[2] for one in said} <= {"O", "B-X", "I-X"}
     assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
@@ -214,7 +213,7 @@ def test_tags_stand_beside_their_words(tmp_path, capsys):
 def test_answers_are_parts_of_their_text(tmp_path):
     shards = open_split(make_question_sets(tmp_path), "dev")
     said = [
-        describe_answer(read_task_metadata(shards.manifest), row)["answer"]
+        kind_of(shards.manifest.objective).describe_answer(row)["answer"]
         for row in shards.read_block(0)
     ]
 

@@ -198,9 +198,9 @@ def test_both_losses_and_the_accuracy_decide(name):
     assert diagnose(history) is finding
 
 
-def told(history, *, of_task, tokens=10**9, **keys):
+def told(history, *, are_labeled, tokens=10**9, **keys):
     return " ".join(
-        explain_diagnosis(history, tiny(steps=400, **keys), of_task=of_task, tokens=tokens)
+        explain_diagnosis(history, tiny(steps=400, **keys), are_labeled=are_labeled, tokens=tokens)
     )
 
 
@@ -208,7 +208,7 @@ def told(history, *, of_task, tokens=10**9, **keys):
 def test_no_remedy_names_a_value_that_is_set(name):
     """The rate 1e-3 was given, and 400 steps: neither is proposed, whatever the finding."""
     history, finding = case_of(name)
-    text = told(history, of_task=history.entropy < 1, optimizer__learning_rate=1e-3)
+    text = told(history, are_labeled=history.entropy < 1, optimizer__learning_rate=1e-3)
 
     assert bool(text) == (finding is not None)
     assert "=1e-3" not in text
@@ -217,25 +217,25 @@ def test_no_remedy_names_a_value_that_is_set(name):
 
 
 def test_rows_learned_by_heart_need_fewer_steps_or_more_rows():
-    text = told(case_of("class: learned by heart, and still 0.81 right")[0], of_task=True)
+    text = told(case_of("class: learned by heart, and still 0.81 right")[0], are_labeled=True)
     assert all(part in text for part in ("0.0005", "0.9700", "steps=100", "more rows"))
-    once = told(case_of("class: by heart, evaluated at the end alone")[0], of_task=True)
+    once = told(case_of("class: by heart, evaluated at the end alone")[0], are_labeled=True)
     assert "fewer steps than 400" in once
 
 
 def test_fewer_steps_are_not_proposed_where_the_accuracy_still_rose():
     """A loss may rise because the model is surer of its errors, while it makes fewer of them."""
     history = case_of("class: learned by heart, and still 0.81 right")[0]
-    rising = told(replace(history, accuracy_at_lowest=0.75), of_task=True)
+    rising = told(replace(history, accuracy_at_lowest=0.75), are_labeled=True)
     assert "more rows" in rising
     assert "steps=100" not in rising
-    assert "steps=100" in told(replace(history, accuracy_at_lowest=0.83), of_task=True)
+    assert "steps=100" in told(replace(history, accuracy_at_lowest=0.83), are_labeled=True)
 
 
 def test_texts_learned_by_heart_need_more_texts_or_new_corruptions():
     history = case_of("texts: training falls while held-out rises")[0]
-    assert "data.corrupt" in told(history, of_task=False)
-    again = told(history, of_task=False, data__corrupt={"name": "masked_lm", "max_length": 16})
+    assert "data.corrupt" in told(history, are_labeled=False)
+    again = told(history, are_labeled=False, data__corrupt={"name": "masked_lm", "max_length": 16})
     assert "more texts" in again
     assert "data.corrupt" not in again
 
@@ -244,7 +244,9 @@ def test_texts_learned_by_heart_need_more_texts_or_new_corruptions():
 def test_the_training_loss_of_a_mixture_is_compared_with_none(monkeypatch, other):
     """It is of the labels of all sets, a held-out loss of those of one."""
     objectives = ({}, other)
-    sets = [SimpleNamespace(objective=SimpleNamespace(name="a", **each)) for each in objectives]
+    sets = [
+        SimpleNamespace(objective=SimpleNamespace(name="masked_lm", **each)) for each in objectives
+    ]
     monkeypatch.setattr(diagnosis, "read_sets", lambda _: sets)
     result = {"unigram_entropy": 9.0, "labels": 9}
     records = [{"step": 1, "loss": 0.1, "heldout": {"heldout": {**result, "loss": 5.0}}}]
@@ -256,8 +258,8 @@ def test_the_training_loss_of_a_mixture_is_compared_with_none(monkeypatch, other
 
 def test_few_tokens_are_told_and_many_are_not():
     history = case_of("texts: frequencies alone")[0]
-    assert "1,000" in told(history, of_task=False, tokens=1000)
-    assert "4,000,000" not in told(history, of_task=False, tokens=5_000_000)
+    assert "1,000" in told(history, are_labeled=False, tokens=1000)
+    assert "4,000,000" not in told(history, are_labeled=False, tokens=5_000_000)
 
 
 def test_the_lowest_value_is_named_with_its_step():

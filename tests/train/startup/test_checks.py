@@ -108,7 +108,7 @@ def test_other_heads_are_the_users(published, shards, heads):
 )
 def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monkeypatch, tmp_path):
     """It follows the width; a number stays, and a resumed run keeps the one of its first start."""
-    monkeypatch.setattr(checks, "hold_task_rows", lambda _: of_task)
+    monkeypatch.setattr(checks, "hold_labeled_rows", lambda _: of_task)
     sets = SimpleNamespace(phases=[SimpleNamespace(sources=())])
     auto = {
         "model__init_from": "body",
@@ -117,7 +117,7 @@ def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monk
     }
     with pytest.raises(ConfigurationError, match=message):
         checks.fill_in_learning_rate(tiny(**auto | changes), sets)
-    monkeypatch.setattr(checks, "hold_task_rows", lambda _: True)
+    monkeypatch.setattr(checks, "hold_labeled_rows", lambda _: True)
     found = checks.fill_in_learning_rate(tiny(**auto), sets)
 
     assert found.optimizer.options.learning_rate == plan_learning_rate(20)

@@ -17,10 +17,8 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.set_kinds import Problem, kind_of
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers import read_task_metadata
-from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.task_rows import Problem
 from clozeline.tools.shards.provenance.document_table import grouping_of, vocabulary_of_manifest
 
 
@@ -140,17 +138,15 @@ def check_rows(block: LocatedRows, manifest: Manifest) -> None:
 
     Some rules check a column by its role, others compare columns with each other.
     """
-    for check in (_codes, _roles, *COLUMN_RULES, _task):
+    for check in (_codes, _roles, *COLUMN_RULES, _answers):
         for row, message in check(block, manifest):
             raise block.error(row, message)
 
 
-def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require answers that the task allows."""
-    metadata = read_task_metadata(manifest)
-    if metadata is not None and manifest.objective is not None:
-        row_type = rows_of(metadata.head, manifest.objective.architecture)
-        yield from row_type.problems(metadata, block.rows.columns)
+def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require answers that the kind of set allows."""
+    if (kind := kind_of(manifest.objective)) is not None:
+        yield from kind.problems(block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -175,10 +171,10 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
-    metadata = read_task_metadata(manifest)
+    kind = kind_of(manifest.objective)
     limits = {
         "languages": len(manifest.languages),
-        **({"classes": len(metadata.labels)} if metadata is not None else {}),
+        **({"classes": kind.classes} if kind is not None else {}),
     }
 
     for spec in manifest.columns:
@@ -299,11 +295,11 @@ _PREFIX_MODE: Final = 3
 
 
 def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require that labels are text; the answers of a task also end with a special token."""
+    """Require that labels are text; answers also end with a special token."""
     columns = block.rows.columns
     special = vocabulary_of_manifest(manifest.tokenizer).special
 
-    if "label_ids" in columns and read_task_metadata(manifest) is None:
+    if "label_ids" in columns and kind_of(manifest.objective) is None:
         labels = columns["label_ids"]
         if (row := first_of_values(labels, special[labels.values])) is not None:
             yield (

@@ -1,6 +1,5 @@
 """Describe a set and the source of a row as sheets of a view."""
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -10,7 +9,6 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.report.console_view import Cell, Sheet, visible
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.row_origins import (
@@ -164,7 +162,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         return []
     # ids and weights [labels, k]
     labels = row.columns.get("label_ids")
-    is_task = not row.columns.keys().isdisjoint({"tags", "label"})
+    are_classes = any(role.below == "classes" for role in shards.manifest.roles.values())
     ids, weights = (
         row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights")
     )
@@ -178,7 +176,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         ]
 
         named = [
-            str(token_id[entry]) if is_task else pieces.piece(int(token_id[entry]))
+            str(token_id[entry]) if are_classes else pieces.piece(int(token_id[entry]))
             for entry in best
         ]
         scored = " · ".join(
@@ -188,45 +186,3 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         lines.append((label, scored))
 
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
-
-
-def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]:
-    """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning.
-
-    {} without an answer.
-    """
-    if facts is None:
-        return {}
-    if "label" in row.columns and len(row["label"]) == 1:
-        number = int(row["label"][0])
-        return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
-
-    if "labels" in row.columns:
-        names = [
-            name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has
-        ]
-        return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
-
-    if "target" in row.columns and len(row["target"]) == 1:
-        target = float(row["target"][0])
-        return {"target": f"{target:g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
-
-    if "choice" in row.columns:
-        return {
-            "choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
-        }
-
-    if "tags" in row.columns:
-        record = json.loads(row["record"].tobytes())
-        tagged = zip(record["words"], record["tags"], strict=True)
-        return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
-
-    if "answer_span" in row.columns:
-        record = json.loads(row["record"].tobytes())
-        first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
-        answer = record["context"][first[0] : last[1]]
-        return {
-            "answer": repr(answer) if answer else f"none in this window, of {record['answers']}"
-        }
-
-    return {}

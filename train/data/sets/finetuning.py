@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from clozeline.pipeline.tasks.readers import is_task
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.train.data.stream.phases import Input
 
 _BERT_WIDTH: Final = 768
@@ -26,9 +26,9 @@ _SEEDS_BY_ROWS: Final = ((1_000, 5), (10_000, 3))
 """Rows up to which a result needs this many seeds; above, one is enough."""
 
 
-def hold_task_rows(sources: Sequence[Input]) -> bool:
-    """Return whether sets hold rows of a task rather than texts."""
-    return all(is_task(source.manifest.objective) for source in sources)
+def hold_labeled_rows(sources: Sequence[Input]) -> bool:
+    """Return whether sets hold labeled texts rather than texts alone."""
+    return all(kind_of(source.manifest.objective) for source in sources)
 
 
 def plan_task_steps(rows: float, global_batch: int) -> int:

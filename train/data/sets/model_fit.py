@@ -1,6 +1,6 @@
-"""Refuse sets that a model cannot read or would misread; take the labels of tasks from sets."""
+"""Refuse sets that a model cannot read or would misread; take labels from sets."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.registries import TASK_HEADS
@@ -30,10 +30,10 @@ _LEFT_PADDED_TYPES: Final = 3
 """Segment types of left-padded rows, whose [CLS] has a separate type."""
 
 
-def with_task_settings(
+def with_settings_of_sets(
     model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]
 ) -> ModelConfig:
-    """Return the model with the labels, score range or similarity threshold of its tasks filled in.
+    """Return the model with the labels, score range or similarity threshold of its sets filled in.
 
     A checkpoint then stores the label names in order.
 
@@ -46,33 +46,29 @@ def with_task_settings(
     """
     heads = dict(model.heads)
     for where, manifest in manifests:
-        metadata = read_task_metadata(manifest)
+        kind = kind_of(manifest.objective)
         for name, target in model.targets.items():
-            if metadata is not None and target == metadata.head:
-                task_head = TASK_HEADS.create(metadata.head, metadata)
+            if kind is not None and target == kind.head:
+                task_head = TASK_HEADS.create(target, kind.metadata)
                 heads[name] = task_head.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
+def fit_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
     """Return the model with settings from the training rows, such as the scale of the numbers."""
     heads = dict(model.heads)
 
     for name, target in model.targets.items():
-        metadata = [read_task_metadata(shards.manifest) for shards in training]
-        head_sets = [
-            shards
-            for shards, task in zip(training, metadata, strict=True)
-            if task and task.head == target
-        ]
-        if head_sets:
-            task_head = TASK_HEADS.create(target, read_task_metadata(head_sets[0].manifest))
-            heads[name] = task_head.fit(heads[name], _read_rows(head_sets))
+        kinds = [(kind_of(shards.manifest.objective), shards) for shards in training]
+        of_head = [(kind, shards) for kind, shards in kinds if kind and kind.head == target]
+        if of_head:
+            task_head = TASK_HEADS.create(target, of_head[0][0].metadata)
+            heads[name] = task_head.fit(heads[name], _read_rows(shards for _, shards in of_head))
 
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def _read_rows(training: Sequence[ShardSet]) -> Iterator[RowBatch]:
+def _read_rows(training: Iterable[ShardSet]) -> Iterator[RowBatch]:
     for shards in training:
         yield from (shards.read_block(block) for block in range(len(shards.index)))
 
@@ -151,10 +147,10 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
     """Refuse columns or heads that this model does not read and `ignore` does not list.
 
-    Training would silently learn another objective. Segments of a task may stay unread: RoBERTa,
-    too, separates texts by [SEP] alone.
+    Training would silently learn another objective. Segments of labeled texts may stay unread:
+    RoBERTa, too, separates texts by [SEP] alone.
     """
-    spared = {*ignore, *([_SEGMENTS] if read_task_metadata(manifest) is not None else [])}
+    spared = {*ignore, *([_SEGMENTS] if kind_of(manifest.objective) else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
@@ -165,13 +161,15 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
 
 
 def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]:
-    """Return a line for the user if the model does not read the segments of its tasks."""
-    tasks = [manifest for manifest in manifests if read_task_metadata(manifest) is not None]
+    """Return a line for the user if the model does not read the segments of labeled texts."""
+    labeled = [manifest for manifest in manifests if kind_of(manifest.objective)]
     line = (
         f"{_SEGMENTS} is not read: the model has no segment embeddings (model.type_vocab_size), "
         "and only special tokens separate the texts of a row"
     )
-    return [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in tasks) else []
+    return (
+        [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in labeled) else []
+    )
 
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:

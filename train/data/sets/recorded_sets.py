@@ -29,7 +29,7 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.finetuning import hold_task_rows, plan_task_steps
+from clozeline.train.data.sets.finetuning import hold_labeled_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, set_labels
 
@@ -195,7 +195,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
         )
 
     sources = phases[0].sources
-    if hold_task_rows(sources):
+    if hold_labeled_rows(sources):
         return plan_task_steps(
             sum(source.manifest.totals.samples for source in sources), data.global_batch
         )

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tasks.readers import is_task
-from clozeline.pipeline.tokenize.published.exporting import END, Blanks, ExportTemplate, TextForm
+from clozeline.pipeline.tokenize.published.exporting import END, ExportTemplate, TextForm
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 
 
@@ -13,6 +13,7 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
     """Return how a tokenizer must read texts for a model with these training sets, if known."""
     first = recorded[0] if recorded else None
     frame = None if first is None else frame_of(first)
+    kind = None if first is None else kind_of(first.objective)
     if frame is None:
         frame = (
             ExportTemplate()
@@ -26,8 +27,8 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
         frame=frame,
         start="bos" if first is None else token_before_texts(first),
         max_length=_row_length(config, recorded),
-        cuts_texts=first is not None and is_task(first.objective),
-        blanks="kept" if first is None else _blanks_of(first.objective),
+        cuts_texts=kind is not None,
+        blanks="kept" if kind is None else kind.blanks,
         type_ids=config.type_vocab_size > 1,
     )
 
@@ -59,14 +60,6 @@ def token_before_texts(trained_on: RecordedSet) -> int | None:
     before = trained_on.objective.frame.before_text
     is_added = trained_on.objective.architecture == "encoder" or frame_of(trained_on) is None
     return None if is_added or not before else before[0]
-
-
-def _blanks_of(objective: ObjectiveRecord) -> Blanks:
-    """Return what the rows of a task do with the blanks of a text; other rows keep them."""
-    heads = objective.heads if is_task(objective) else ()
-    if "tagging" in heads:
-        return "single"
-    return "stripped" if set(heads) & {"classification", "regression", "similarity"} else "kept"
 
 
 def _row_length(config: ModelConfig, recorded: Sequence[RecordedSet]) -> int | None:

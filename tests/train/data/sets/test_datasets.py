@@ -265,7 +265,7 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
 
     def of_tokens(tokens, architecture="encoder"):
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
-        objective = SimpleNamespace(name="any", architecture=architecture, frame=RowForm())
+        objective = SimpleNamespace(name="masked_lm", architecture=architecture, frame=RowForm())
         manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
         phase = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
         return plan_steps(config.data, [phase])

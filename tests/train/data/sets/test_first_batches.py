@@ -15,7 +15,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.checks import fill_in_task_heads
+from clozeline.train.startup.checks import fill_in_labels
 from clozeline.train.startup.starting_model import build_random_model
 from tests.matrices import mark_slow_but
 from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
@@ -140,7 +140,7 @@ def configured(folder, sets, model):
 def first_batches(config):
     """Train a batch, then evaluate one of each held-out set, without an optimizer: the losses."""
     datasets = open_datasets(config)
-    config = fill_in_task_heads(config, datasets)
+    config = fill_in_labels(config, datasets)
     model = build_random_model(config, datasets.train)
     engine = object.__new__(Engine)  # for what it does to a batch
     engine.config = config

@@ -23,11 +23,11 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.model_fit import (
-    fit_task_heads,
+    fit_heads,
     refuse_missing,
     refuse_unread,
     unread_lines,
-    with_task_settings,
+    with_settings_of_sets,
 )
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
@@ -165,7 +165,7 @@ def changed(task_manifest, **facts):
 
 
 def test_classes_come_from_the_set(task_manifest):
-    answered = with_task_settings(
+    answered = with_settings_of_sets(
         with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)]
     )
 
@@ -173,13 +173,13 @@ def test_classes_come_from_the_set(task_manifest):
         hidden="tanh", labels=("0", "1")
     )
 
-    again = with_task_settings(
+    again = with_settings_of_sets(
         answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)]
     )
 
     assert again == answered
 
-    several = with_task_settings(
+    several = with_settings_of_sets(
         with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))]
     )
 
@@ -191,7 +191,7 @@ def test_classes_come_from_the_set(task_manifest):
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="in the order of DEV, got 0, 1"):
-        with_task_settings(
+        with_settings_of_sets(
             with_heads(classification=1.0), [("TRAIN", task_manifest), ("DEV", other)]
         )
 
@@ -205,7 +205,7 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest):
         (RegressionHead.Options(), (0.0, 1.0)),
     ):
         assert (
-            with_task_settings(with_heads(regression=given), [("SET", numbers)])
+            with_settings_of_sets(with_heads(regression=given), [("SET", numbers)])
             .heads["regression"]
             .range
             == range_
@@ -232,19 +232,17 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
         ),
     )
     for head, scale in given:
-        found = (
-            fit_task_heads(with_heads(regression=head), [train]).heads["regression"].target_scale
-        )
+        found = fit_heads(with_heads(regression=head), [train]).heads["regression"].target_scale
         assert found == (scale and pytest.approx(scale))
-        assert fit_task_heads(with_heads(regression=head), []).heads["regression"] == head
+        assert fit_heads(with_heads(regression=head), []).heads["regression"] == head
 
 
 def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     masked = with_heads(masked_lm=1.0)
 
-    assert with_task_settings(masked, [("SET", task_manifest)]) is masked
+    assert with_settings_of_sets(masked, [("SET", task_manifest)]) is masked
     assert (
-        with_task_settings(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)])
+        with_settings_of_sets(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)])
         is masked
     )
 
@@ -266,7 +264,7 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     given = {"init_from": str(tmp_path)}
 
     with pytest.raises(ConfigurationError) as refused:
-        with_task_settings(
+        with_settings_of_sets(
             validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)]
         )
 
@@ -278,13 +276,15 @@ def test_a_key_that_the_first_model_brings_is_named_so(
 
     plain = with_source(given)
     plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
-    answered = with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+    answered = with_settings_of_sets(
+        validate(ModelConfig, plain, "model"), [("SET", task_manifest)]
+    )
 
     assert answered.heads["classification"].labels == ("0", "1")
     # a key that the user wrote over it is left out
     plain["heads"]["classification"] = {"labels": ["x", "y"]}
     with pytest.raises(ConfigurationError, match="remove the key"):
-        with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+        with_settings_of_sets(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
 
 
 MASKED = ("input_ids", "label_positions", "label_ids")

@@ -1,0 +1,1 @@
+"""The kind of set that the stage `tasks` writes."""
