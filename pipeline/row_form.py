@@ -24,6 +24,9 @@ class PartForm(BaseModel):
     """whether positions restart with the second segment"""
     predicts_next: bool = False
     """whether nothing is corrupted, and each token is predicted from those before it"""
+    continues_text: bool = False
+    """whether an encoder-decoder writes the text: the encoder reads `tail` alone, and the decoder
+    `head` and the text"""
     is_fixed: bool = False
     """whether nothing is drawn: all variants of a row are the same"""
     has_sentinels: bool = False

@@ -6,13 +6,14 @@ Prompts have the special tokens of its training rows.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.text.language_codes import LanguageTable
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
@@ -70,10 +71,9 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     text = normalize_field(settings.normalize, text)
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
     language = find_language_token(objective, settings.language)
-    prompt = [
-        *prompt_ids(tokenizer, objective, text.removesuffix(blanks)),
-        *([] if language is None else [language]),
-    ]
+    prompt, start = split_prompt(
+        objective, prompt_ids(tokenizer, objective, text.removesuffix(blanks)), language
+    )
     banned = tokenizer.encode(
         [
             form
@@ -99,7 +99,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
         "allowed": allowed,
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
-        "decoder_start": objective.frame.decoder_start if language is None else language,
+        "decoder_start": start,
         "prefix": bool(trained.recorded) and "prefix_length" in trained.recorded[0].columns,
     }
     if settings.mode == "beam":
@@ -110,11 +110,11 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each allowed text.
 
-    They are those after the prompt, or the output of an encoder-decoder.
+    They are those after the prompt, or the answer to it.
     """
     tokenizer = trained.tokenizer
     objective = trained.objectives[0]
-    if objective.architecture == "encoder_decoder":
+    if not objective.continues_text:
         return [_encode_with_pieces(tokenizer, each.strip()) for each in allowed]
     prompt = prompt_ids(tokenizer, objective, text)
     joined = [prompt_ids(tokenizer, objective, text + each) for each in allowed]
@@ -142,11 +142,41 @@ def blank_after(tokenizer: Tokenizer, text: str) -> str:
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveRecord, text: str) -> list[int]:
     """Return the tokens of a text with the special tokens of the training rows around them."""
     ids = _encode_with_pieces(tokenizer, text)
-    tail = objective.frame.tail if objective.architecture == "encoder_decoder" else ()
+    tail = () if objective.continues_text else objective.frame.tail
     ids = [*objective.frame.head, *ids, *tail]
     if not ids:
         raise ConfigurationError("TEXT: expected at least one token, got none; begin with a word")
     return ids
+
+
+def parts_note(tokenizer: Tokenizer, frame: RowForm) -> str:
+    """Return what to know of a mixture whose parts frame a text in several ways, else ""."""
+    frames = dict.fromkeys(
+        " ".join([*map(tokenizer.piece, form.head), "TEXT", *map(tokenizer.piece, form.tail)])
+        for form in frame.each
+    )
+    if len(frames) == 1:
+        return ""
+    return (
+        f"was trained on rows of several forms: {', '.join(frames)}; TEXT gets the special "
+        "tokens that all of them have, write others into it"
+    )
+
+
+def split_prompt(
+    objective: ObjectiveRecord, prompt: list[int], language: int | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the row of a prompt, or that of the encoder, and the ids that its decoder begins with.
+
+    Example (T5): [The <extra_0> of a book </s>], [<pad>]
+    """
+    if objective.architecture == "decoder":
+        return prompt, []
+    frame = objective.frame
+    first = cast(int, frame.decoder_start) if language is None else language
+    if frame.continues_text:
+        return [*frame.tail], [first, *prompt]
+    return prompt if language is None else [*prompt, language], [first]
 
 
 def find_language_token(objective: ObjectiveRecord, language: str | None) -> int | None:

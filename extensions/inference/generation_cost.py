@@ -22,8 +22,10 @@ class GenerationCost(NamedTuple):
     """cache after the last new token"""
 
 
-def generation_cost(model: Model, source: int, tokens: int) -> GenerationCost:
+def generation_cost(model: Model, source: int, tokens: int, start: int = 0) -> GenerationCost:
     """Return the cost of `tokens` new tokens after `source` tokens of a prompt or an input.
+
+    The decoder of an encoder-decoder begins with `start` tokens.
 
     FLOPs are those of `Model.forward_flops`: matrix products of the stacks and of the head. The
     last new token is not read. A decoder stores the prompt and the new tokens. An encoder-decoder
@@ -36,14 +38,13 @@ def generation_cost(model: Model, source: int, tokens: int) -> GenerationCost:
     if not getattr(sizes, "attention_heads", 0):
         raise ConfigurationError("dry_run: the cost is known for models with attention only")
 
-    paired = model.family.architecture == "encoder_decoder"
-    # a decoder's row grows behind the prompt; that of an encoder-decoder starts with one token
-    rows = [(source, number + 1) if paired else (source + number, 0) for number in range(tokens)]
+    # a decoder's row grows behind the prompt
+    rows = [(source, start + number) if start else (source + number, 0) for number in range(tokens)]
     cached = model.forward_flops(*rows[-1], labels_per_row=tokens)
     repeated = sum(model.forward_flops(*row, labels_per_row=1) for row in rows)
 
     weight = next(model.family.parameters())
     width = sizes.key_value_heads * sizes.head_width
     position = 2 * sizes.layers * width * weight.element_size()
-    stored = source + tokens - (0 if paired else 1)
+    stored = source + start + tokens - 1
     return GenerationCost(cached / tokens, repeated / tokens, position, stored * position)

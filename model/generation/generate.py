@@ -24,7 +24,7 @@ def generate(
     end_ids: Collection[int] = (),
     banned: Sequence[Sequence[int]] = (),
     finishes: Callable[[list[int]], bool] | None = None,
-    decoder_start: int | None = None,
+    decoder_start: int | Sequence[int] | None = None,
     prefix: bool = False,
     rows: Sequence[int] | None = None,
     allowed: AllowedSequences | None = None,
@@ -40,7 +40,7 @@ def generate(
         banned: forbidden token sequences.
         finishes: whether a row ends with these new tokens, for example because their text holds a
             stop string.
-        decoder_start: first id of each row of an encoder_decoder's decoder.
+        decoder_start: first id, or ids, of each row of an encoder_decoder's decoder.
         prefix: whether the tokens of a prompt read each other in both directions, for decoders
             trained on prefixes.
         rows: index of each row for its random draws; None: 0, 1, 2 ...
@@ -70,7 +70,7 @@ def generate_beams(
     end_ids: Collection[int] = (),
     banned: Sequence[Sequence[int]] = (),
     finishes: Callable[[list[int]], bool] | None = None,
-    decoder_start: int | None = None,
+    decoder_start: int | Sequence[int] | None = None,
     prefix: bool = False,
     allowed: AllowedSequences | None = None,
 ) -> list[list[Continuation]]:
@@ -88,7 +88,7 @@ def _read_prompts(
     model: Model,
     prompts: Sequence[Sequence[int]],
     rules: Rules,
-    decoder_start: int | None,
+    decoder_start: int | Sequence[int] | None,
     prefix: bool,
 ) -> tuple[IncrementalDecoder, list[GrowingRow]]:
     max_tokens = rules.decoding.max_tokens

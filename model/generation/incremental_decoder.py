@@ -27,19 +27,18 @@ class IncrementalDecoder:
         self,
         model: Model,
         prompts: Sequence[Sequence[int]],
-        decoder_start: int | None,
+        decoder_start: int | Sequence[int] | None,
         prefix: bool,
         tokens: int,
     ) -> None:
         self._model = model
         _, self._head = find_head(model, "lm", "continuations")
-        self._text = _text_to_continue(model, decoder_start)
+        start = [decoder_start] if isinstance(decoder_start, int) else decoder_start
+        self._text = _text_to_continue(model, start)
         self.limit = model.position_limit
-        self.prompts = [
-            list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts
-        ]
+        self.prompts = [list(start or prompt) for prompt in prompts]
         """tokens before the new ones of each row"""
-        tensors = _first_step(model, prompts, decoder_start, prefix)
+        tensors = _first_step(model, prompts, start, prefix)
         self._positions = tensors[self._text.lengths.name]
         self._prefix = tensors.get("prefix_length")
         self._rows = [list(row) for row in self.prompts]
@@ -123,20 +122,19 @@ def _max_short_length(model: Model) -> int | None:
     return scaling.original_maximum
 
 
-def _text_to_continue(model: Model, decoder_start: int | None) -> TextFields:
+def _text_to_continue(model: Model, start: Sequence[int] | None) -> TextFields:
     """Return the fields of the text that grows: the row, or the decoder's row."""
     has_two_rows = model.family.architecture == "encoder_decoder"
-    if has_two_rows != (decoder_start is not None):
+    if has_two_rows != bool(start):
         expected = "the first id of its decoder" if has_two_rows else "None"
         raise ConfigurationError(
-            f"decoder_start: the family '{model.config.family}' needs {expected}, got "
-            f"{decoder_start}"
+            f"decoder_start: the family '{model.config.family}' needs {expected}, got {start}"
         )
     return DECODER_TEXT if has_two_rows else ROW_TEXT
 
 
 def _first_step(
-    model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool
+    model: Model, prompts: Sequence[Sequence[int]], start: Sequence[int] | None, prefix: bool
 ) -> dict[str, Tensor]:
     """Return the batch that reads the prompts."""
     for number, prompt in enumerate(prompts):
@@ -146,9 +144,9 @@ def _first_step(
     check_lengths(model, prompts)
     tensors = _pad_prompts(prompts)
 
-    if decoder_start is not None:
+    if start:
         tensors = add_host_shapes(tensors, model.position_limit)
-        tensors |= _pad_prompts([[decoder_start]] * len(prompts), DECODER_TEXT)
+        tensors |= _pad_prompts([start] * len(prompts), DECODER_TEXT)
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
 

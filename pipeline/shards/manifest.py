@@ -133,6 +133,11 @@ class ObjectiveRecord(_AlgorithmRecord):
     heads: tuple[str, ...]
     frame: RowForm
 
+    @property
+    def continues_text(self) -> bool:
+        """Whether a model of its rows continues a text, which it does not read as an input."""
+        return self.architecture == "decoder" or self.frame.continues_text
+
 
 class GroupingRecord(_AlgorithmRecord):
     """The grouping that made the rows."""

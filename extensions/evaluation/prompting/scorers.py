@@ -247,7 +247,7 @@ def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) 
 def list_prepared_modes(objective: ObjectiveRecord, form: PartForm) -> tuple[Mode, ...]:
     """Return the modes that training on rows of an objective, of a form, prepares."""
     if objective.architecture == "encoder_decoder":
-        return ("answer",) if "lm" in objective.heads else ()
+        return ("answer",) if "lm" in objective.heads and not form.continues_text else ()
     kinds = list_prepared_scores(objective, form)
     if "causal" in kinds:
         return ("causal",)

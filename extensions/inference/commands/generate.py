@@ -22,7 +22,9 @@ from clozeline.extensions.inference.generation import (
     Settings,
     blank_after,
     continuations,
+    parts_note,
     prompt_ids,
+    split_prompt,
 )
 from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import run_as_script, run_tool
@@ -72,6 +74,8 @@ def _generate(settings: GenerateOptions) -> None:
             f"{settings.run} text='a <mask> word', or mode=unmask"
         )
 
+    if note := parts_note(trained.tokenizer, trained.objectives[0].frame):
+        console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
     if settings.dry_run:
         _print_cost(console, trained, settings)
         return
@@ -90,7 +94,7 @@ def _generate(settings: GenerateOptions) -> None:
     stop = read_allowed(settings.stop, settings.normalize)
     for continuation in continuations(trained, settings.text, settings):
         text = escape(text_before(stop, trained.tokenizer.decode_part(continuation.ids)))
-        before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
+        before = escape(prompt) if trained.objectives[0].continues_text else ""
         line = (
             f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         )
@@ -100,12 +104,13 @@ def _generate(settings: GenerateOptions) -> None:
 def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOptions) -> None:
     from clozeline.extensions.inference.generation_cost import generation_cost
 
-    source = len(prompt_ids(trained.tokenizer, trained.objectives[0], settings.text))
-    cost = generation_cost(trained.model, source, settings.max_tokens)
-    paired = trained.model.family.architecture == "encoder_decoder"
-    kind = "encoder-decoder" if paired else "decoder"
+    prompt = prompt_ids(trained.tokenizer, trained.objectives[0], settings.text)
+    source, start = map(len, split_prompt(trained.objectives[0], prompt))
+    cost = generation_cost(trained.model, source, settings.max_tokens, start)
+    kind = trained.objectives[0].architecture.replace("_", "-")
     lines = (
-        f"{kind}, {source:,} tokens of text, {settings.max_tokens:,} new tokens; per new token:",
+        f"{kind}, {len(prompt):,} tokens of text, {settings.max_tokens:,} new tokens; "
+        "per new token:",
         f"  with a cache     {cost.cached_flops:.3g} FLOPs",
         f"  without a cache  {cost.repeated_flops:.3g} FLOPs, "
         f"{cost.repeated_flops / cost.cached_flops:.1f} times as many",

@@ -172,8 +172,7 @@ class CausalLM(Objective):
         form = super().form
         if self.options.architecture != "encoder_decoder":
             return form
-        # the special tokens of the row are in the target
-        return form.model_copy(update={"head": (), "tail": (self._eos,), "separator": None})
+        return form.model_copy(update={"tail": (self._eos,), "continues_text": True})
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens to documents and to rows of an encoder."""

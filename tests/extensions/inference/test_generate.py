@@ -15,12 +15,15 @@ from clozeline.extensions.inference.filled_text import fill_text, parts_of
 from clozeline.extensions.inference.generation import (
     blank_after,
     find_language_token,
+    parts_note,
     prompt_ids,
+    split_prompt,
 )
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate_beams
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.row_form import RowForm, join_forms
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -212,6 +215,7 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
         {"name": "prefix_lm", "source_head": "cls", "mode": "S"},
         {"name": "span_corruption", "architecture": "decoder", "mode": "R", "input_length": 64},
         {"name": "mass"},
+        {"name": "causal_lm", "architecture": "encoder_decoder"},
     ],
 )
 @pytest.mark.parametrize("parts", [1, 2])
@@ -235,12 +239,28 @@ def test_a_prompt_begins_like_stored_rows(shard_sets, options, parts):
     )
 
     prompt = prompt_ids(tokenizer, record, "the page")
+    source, start = split_prompt(record, prompt)
+    if start:
+        assert source[-1] == row[-1]
+    if objective.name == "causal_lm" and start:  # the decoder learned texts, its encoder `</s>`
+        target = examples.columns["target_ids"][0].tolist()
+        assert (source, start) == (row, [objective.form.decoder_start, *target])
+        return
+
     begins = prompt.index(text.ids[0])
 
     assert row[:begins] == prompt[:begins]
     assert begins == len(options.keys() & {"add_bos", "source_head", "mode"}) or prompt[0] == row[0]
-    if objective.architecture == "encoder_decoder":
-        assert prompt[-1] == row[-1]
+
+
+def test_parts_whose_rows_begin_in_other_ways_are_told(shard_sets):
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    bos, eos = (tokenizer.vocabulary.specials[role] for role in ("bos", "eos"))
+    plain = RowForm(tail=(eos,))
+    framed = RowForm(head=(bos,), tail=(eos,))
+
+    assert parts_note(tokenizer, join_forms([plain, plain])) == ""
+    assert "TEXT </s>, <s> TEXT </s>" in parts_note(tokenizer, join_forms([plain, framed]))
 
 
 @pytest.mark.parametrize("name", KINDS)

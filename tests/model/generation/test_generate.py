@@ -24,7 +24,8 @@ def perturbed(family, **changes):
 
 def read_anew(network, prompt, tokens, choose, prefix=False, decoder_start=None):
     """The continuation of one prompt, its whole row read at every step."""
-    row, side = (list(prompt), "") if decoder_start is None else ([decoder_start], "decoder_")
+    start = [decoder_start] if isinstance(decoder_start, int) else decoder_start
+    row, side = (list(prompt), "") if start is None else (list(start), "decoder_")
     given = {} if decoder_start is None else tensors_of(prompt, "")
     if prefix:
         given["prefix_length"] = torch.tensor([len(prompt)])
@@ -70,6 +71,14 @@ def test_a_prefix_is_read_in_both_directions():
     for prompt, continuation in zip(PROMPTS, found, strict=True):
         assert continuation.ids == read_anew(network, prompt, 9, greedy, prefix=True)
     assert found != generate(network, PROMPTS, Decoding(max_tokens=9))
+
+
+def test_a_decoder_continues_what_it_begins_with():
+    network = perturbed("encoder_decoder")
+    (found,) = generate(network, [[3]], Decoding(max_tokens=9), decoder_start=[1, 7, 5])
+
+    assert found.ids == read_anew(network, [3], 9, greedy, decoder_start=[1, 7, 5])
+    assert found.ids != read_anew(network, [3], 9, greedy, decoder_start=1)
 
 
 @pytest.mark.parametrize("family", START)
