@@ -26,13 +26,18 @@ class SetKind(ABC):
     """head that learns the labels"""
     classes: int
     """number of classes; 0 if the labels are none"""
-    metadata: Any
-    """facts about the labels, as the task head of `head` takes them"""
     blanks: Blanks = "kept"
     """blanks of the texts in the rows"""
 
     @abstractmethod
     def __init__(self, objective: ObjectiveRecord) -> None: ...
+
+    @abstractmethod
+    def head_setup(self) -> Any:
+        """Return the object whose `configure` and `fit` give the head what the set says of it.
+
+        It may import torch.
+        """
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
         """Yield each row of a block whose labels break a rule, and the problem."""

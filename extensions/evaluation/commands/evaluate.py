@@ -34,10 +34,10 @@ from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
+from clozeline.tools.models.compression.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.tools.runs.task_scores.early_exits import ExitOptions
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 
@@ -213,7 +213,10 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
     from clozeline.train.task_heads._task_head import merge_shares
 
     opened = open_task_run(options.run, options.split, options.task, options.step, options.data)
-    opened = replace(opened, exit=options.exit)
+    exiting = None
+    if options.exit is not None:
+        exiting = ExitingModel(opened.trained.model, opened.head, options.exit)
+        opened = replace(opened, compute=exiting)
     rows = set_rows(opened.shards)
     answer = opened.answer
 
@@ -226,7 +229,7 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
     used: dict[str, object] = {}
-    if options.exit is not None and (exiting := opened.exiting) is not None:
+    if exiting is not None:
         counts = [exiting.counts] if world is None else world.gather(exiting.counts)
         used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}
 

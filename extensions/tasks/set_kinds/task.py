@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem, SetKind
@@ -13,14 +14,17 @@ from clozeline.pipeline.tasks.rows import rows_of
 class Task(SetKind):
     """A set of the stage `tasks`: rows with answers, whose meaning the metadata tell."""
 
-    metadata: TaskMetadata
-
     def __init__(self, objective: ObjectiveRecord) -> None:
         self.metadata = TaskMetadata.from_dict(objective.entry()[TASK])
         self.head = self.metadata.head
         self.classes = len(self.metadata.labels)
         self._rows = rows_of(self.head, objective.architecture)
         self.blanks = self._rows.blanks
+
+    def head_setup(self) -> Any:
+        from clozeline.train.task_heads import task_head_of
+
+        return task_head_of(self.metadata)
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
         return self._rows.problems(self.metadata, columns)

@@ -27,8 +27,8 @@ from clozeline.model.parameters.flops import matrix_flops
 from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.command import Positive, UserPath
+from clozeline.tools.models.compression.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.runs.task_scores.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -406,11 +406,12 @@ def _score_run(
     folder: Path, split: str, task: Path, exits: ExitOptions | None
 ) -> tuple[Mapping[str, float], float]:
     """Return the metrics of a task, and the share of the FLOPs that its rows used."""
-    opened = replace(open_task_run(folder, split, task), exit=exits)
+    opened = open_task_run(folder, split, task)
+    exiting = None if exits is None else ExitingModel(opened.trained.model, opened.head, exits)
+    opened = replace(opened, compute=exiting)
     rows = set_rows(opened.shards)
     predicted = opened.answer.predict(opened.task, rows)
     scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
-    exiting = opened.exiting
     return scored.metrics, 1.0 if exiting is None else exiting.usage([exiting.counts])["flops"]
 
 

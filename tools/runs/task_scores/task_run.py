@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -19,7 +19,6 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.task_scores.answer_threshold import read_threshold
-from clozeline.tools.runs.task_scores.early_exits import ExitingModel, ExitOptions
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.task_heads import task_head_of
@@ -48,13 +47,8 @@ class TaskRun:
     train: ShardSet
     seed: int
     threshold: float = 0.0
-    exit: ExitOptions | None = None
-    """rule by which rows leave early; None: all layers read them"""
-
-    @cached_property
-    def exiting(self) -> ExitingModel | None:
-        """The model whose rows leave early."""
-        return None if self.exit is None else ExitingModel(self.trained.model, self.head, self.exit)
+    compute: Callable[[Mapping[str, Tensor]], Tensor] | None = None
+    """returns the scores of a batch; None: all layers of the model read it"""
 
     @cached_property
     def answer(self) -> TaskHead:
@@ -72,8 +66,8 @@ class TaskRun:
             tensors = self.batch(rows)
             scores = (
                 trained.model.logits(tensors)[self.head]
-                if self.exiting is None
-                else self.exiting(tensors)
+                if self.compute is None
+                else self.compute(tensors)
             )
             return scores, tensors
 

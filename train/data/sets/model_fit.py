@@ -17,7 +17,6 @@ from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.registries import TASK_HEADS
 
 _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
@@ -49,8 +48,8 @@ def with_settings_of_sets(
         kind = kind_of(manifest.objective)
         for name, target in model.targets.items():
             if kind is not None and target == kind.head:
-                task_head = TASK_HEADS.create(target, kind.metadata)
-                heads[name] = task_head.configure(replace(model, heads=heads), name, where)
+                setup = kind.head_setup()
+                heads[name] = setup.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
@@ -62,8 +61,8 @@ def fit_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
         kinds = [(kind_of(shards.manifest.objective), shards) for shards in training]
         of_head = [(kind, shards) for kind, shards in kinds if kind and kind.head == target]
         if of_head:
-            task_head = TASK_HEADS.create(target, of_head[0][0].metadata)
-            heads[name] = task_head.fit(heads[name], _read_rows(shards for _, shards in of_head))
+            sets = (shards for _, shards in of_head)
+            heads[name] = of_head[0][0].head_setup().fit(heads[name], _read_rows(sets))
 
     return replace(model, heads=heads) if heads != model.heads else model
 
