@@ -4,7 +4,6 @@ body."""
 import os
 import shutil
 import sys
-from functools import partial
 
 import pytest
 import torch
@@ -12,36 +11,25 @@ from safetensors.torch import load_file
 
 from clozeline import plugins
 from clozeline.pipeline.shards import open_shards
-from clozeline.train import engine
 from tests.clozeline.test_plugins import MYLAB, command_in
 from tests.train.masked_set import write_config
-from tests.train.runs import logged, saved, start, steps
+from tests.train.runs import logged, saved, start
 from tests.train.synthetic import NO_DROPOUT
 
 HEAD = "mylab.heads.rarity:RarityHead"
 OPTIONS = {"smoothing": 0.1, "least": 1}
 
 
-def start_with_package(world, folder, config, words, compiled=False):
-    """Start a run of which a folder of the user has the package.
-
-    `aot_eager` compiles the same graphs, and fast.
-    """
-    originals = engine.compile_layers, engine.compile_heads
+def start_with_package(world, folder, config, words):
+    """Start a run of which a folder of the user has the package."""
     sys.path.insert(0, str(folder))
     os.environ[plugins.VARIABLE] = (
         "mylab.heads.rarity"  # as the command allows it for a file of the user
     )
 
-    if compiled:
-        engine.compile_layers = partial(engine.compile_layers, backend="aot_eager")
-        engine.compile_heads = partial(engine.compile_heads, backend="aot_eager")
-        words = [*words, "compile=true", "data.label_capacity=16"]
-
     try:
         return start(world, config, words)
     finally:
-        engine.compile_layers, engine.compile_heads = originals
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == "mylab"]:
             del sys.modules[name]
@@ -82,11 +70,9 @@ def run(made, two_ranks):
 
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
 
-    def train(name, *words, compiled=False):
+    def train(name, *words):
         words = [f"output={folder / name}", "checkpoint.every=2", *words]
-        (code, message), *others = two_ranks.run(
-            start_with_package, folder, config, words, compiled
-        )
+        (code, message), *others = two_ranks.run(start_with_package, folder, config, words)
 
         assert [other for other, _ in others] == [code]
 
@@ -113,15 +99,6 @@ def test_its_columns_are_stored_with_their_roles_and_valid(made):
     )
 
     assert checked.returncode == 0, checked.stderr
-
-
-def test_a_compiled_run_with_padded_labels_has_the_same_losses(run):
-    """On two ranks. Each head compiles once for all numbers of labels."""
-    plain = run("plain", "steps=2")
-    compiled = run("compiled", "steps=2", compiled=True)
-    for one, other in zip(steps(plain), steps(compiled), strict=True):
-        assert HEAD in str(one["losses"])
-        assert other["losses"] == pytest.approx(one["losses"], rel=1e-5)
 
 
 def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, run):

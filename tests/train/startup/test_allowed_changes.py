@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from clozeline.errors import ConfigurationError
+from tests.matrices import mark_slow_but
 from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 from tests.train.synthetic import tiny
@@ -58,7 +59,19 @@ def trained(one_rank, tmp_path_factory, shards):
     return folder
 
 
-@pytest.mark.parametrize("name", CHANGES)
+USUAL = (
+    "data.global_batch",
+    "optimizer",
+    "precision",
+    "freeze",
+    "hooks",
+    "dropout",
+    "dim",
+    "heads",
+)
+
+
+@pytest.mark.parametrize("name", mark_slow_but(USUAL, CHANGES))
 def test_what_is_offered_works(one_rank, trained, tmp_path, name):
     shutil.copytree(trained / "run", tmp_path / "run")
     words = [f"output={tmp_path / 'run'}", "steps=4", CHANGES[name]]
