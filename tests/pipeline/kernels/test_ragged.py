@@ -12,7 +12,6 @@ from clozeline.pipeline.kernels.ragged import (
     add_special_tokens,
     insert_at,
     scalars,
-    scatter_rows,
     shift_starts,
     span_mask,
     span_positions,
@@ -161,18 +160,6 @@ def test_segments_that_end_on_a_portion_or_behind_the_values(empty):
                 np.array([0, length + 1]),
                 np.array([length, length]),
             )
-
-
-@given(LISTS, st.data())
-def test_spread(lists, data):
-    total = len(lists) + data.draw(st.integers(0, 3))
-    rows = sorted(data.draw(st.permutations(range(total)))[: len(lists)])
-    found = scatter_rows(Ragged.from_lists(lists, np.uint16), np.array(rows, np.intp), total)
-    wanted = [[] for _ in range(total)]
-    for row, one in zip(rows, lists, strict=True):
-        wanted[row] = one
-
-    assert [found[row].tolist() for row in range(total)] == wanted
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())

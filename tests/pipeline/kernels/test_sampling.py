@@ -1,9 +1,6 @@
 """Kernels against slow references that use the same words, and against theory."""
 
-from math import log
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +8,6 @@ from clozeline.pipeline.kernels.sampling import (
     choose,
     choose_weighted,
     compose,
-    draw_replacements,
     exclusive_cumsum,
     list_indices,
     offsets_of,
@@ -19,7 +15,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import ORDERS, POSITIONS, random_bits
+from clozeline.seeding import ORDERS, random_bits
 
 KEYS = random_bits(np.array([7], np.uint64), 0, 4000)[0]
 
@@ -54,26 +50,6 @@ def test_choose_without_rows_and_everything():
     ).values.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
-def test_choose_weighted_equals_a_plain_sort_of_times(equal):
-    candidates = (
-        np.full(40, 70) if equal else np.array([(17 * row * row + row) % 91 for row in range(60)])
-    )
-    means = (1 + np.arange(1009)) ** 0.5
-    ids = Ragged(
-        (np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates)
-    )
-    counts = candidates * 7 // 20
-    chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts)
-
-    for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
-        uniform = [
-            ((word(KEYS[row], POSITIONS, index) >> 16) + 0.5) / 2**48 for index in range(size)
-        ]
-        times = [-log(u) * mean for u, mean in zip(uniform, means[ids[row]].tolist(), strict=True)]
-        assert chosen[row].tolist() == sorted(sorted(range(size), key=times.__getitem__)[:number])
-
-
 def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity():
     counts = np.array([0, 1, 2, 3] * 100)
     orders = reorder(KEYS[:400], counts, ORDERS)
@@ -94,21 +70,6 @@ def test_reorder_swaps_after_64_identities(monkeypatch):
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
 
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
-
-
-@pytest.mark.parametrize(
-    ("mask_ppm", "random_ppm", "wanted"), [(1_000_000, 0, 3), (0, 0, 9), (0, 1_000_000, 5)]
-)
-def test_roles_at_the_ends(mask_ppm, random_ppm, wanted):
-    original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
-    options = {
-        "mask": 3,
-        "replaceable": np.array([5]),
-        "mask_ppm": mask_ppm,
-        "random_ppm": random_ppm,
-    }
-
-    assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
 
 
 def test_compositions_of_a_total_are_equally_likely():

@@ -5,8 +5,6 @@ from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import (
     inverse_cdf,
@@ -17,32 +15,11 @@ from clozeline.pipeline.kernels.spans import (
     clip_to_documents,
     count_noise_before,
     draw_lengths,
-    limit_spans,
 )
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, random_bits
 
 KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
-
-
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(1, 9)),
-        max_size=6,
-    )
-)
-def test_merged_equals_a_plain_loop(cases):
-    """Zero lengths are dropped from the end first, then the last spans become one."""
-    limits = np.array([limit for _, limit in cases], np.int64)
-    found = limit_spans(Ragged.from_lists([lengths for lengths, _ in cases], np.int64), limits)
-
-    for row, (lengths, limit) in enumerate(cases):
-        spans = list(lengths)
-        while len(spans) > limit and 0 in spans:
-            del spans[len(spans) - 1 - spans[::-1].index(0)]
-        if len(spans) > limit:
-            spans = [*spans[: limit - 1], sum(spans[limit - 1 :])]
-        assert found[row].tolist() == spans
 
 
 def longest_part(begin, size, bounds):

@@ -6,7 +6,6 @@ from operator import itemgetter
 
 import numpy as np
 import pytest
-from scipy.stats import poisson
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair
@@ -276,18 +275,6 @@ def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
             "each has its own gap"
         )
         assert len(example["input_ids"]) <= len(ids) + 2
-
-
-@pytest.mark.parametrize(("mean", "entries"), [(3.0, 15), (1.25, 10)])
-def test_lengths_of_spans_follow_poissons_law(mean, entries):
-    """As scipy has it; the last length takes what is left."""
-    table = poisson_thresholds(int(1000 * mean))
-    assert len(table) == entries
-    np.testing.assert_allclose(
-        table / 2**32,
-        poisson.cdf(np.arange(entries), mean),
-        atol=1e-9,
-    )
 
 
 def test_random_ids_stand_for_some_spans():
