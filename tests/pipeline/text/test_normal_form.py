@@ -193,17 +193,11 @@ def test_sequences_are_capital_letters_without_white_space(raw, stored, changes)
     assert normalize_as("sequence", raw) == (stored, changes)
 
 
-@given(ODD)
-def test_sequences_are_idempotent_and_valid(raw):
-    stored, _ = normalize_as("sequence", raw)
-    assert normalize_as("sequence", stored) == (stored, {})
-    stored.encode()
-
-
-@given(ODD)
-def test_code_is_idempotent_and_valid(raw):
-    stored, _ = normalize_as("code", raw)
-    assert normalize_as("code", stored) == (stored, {}) or stored.startswith("\ufeff")
+@pytest.mark.parametrize("form", ["code", "sequence"])
+@given(raw=ODD)
+def test_other_forms_are_idempotent_and_valid(form, raw):
+    stored, _ = normalize_as(form, raw)
+    assert normalize_as(form, stored) == (stored, {}) or stored.startswith("\ufeff")
     stored.encode()
 
 

@@ -11,7 +11,6 @@ from clozeline.pipeline.text.normal_form import count_words, normalize
 from clozeline.pipeline.text.sentence_marks import (
     SENTENCE_TERMINAL,
     ends_sentence,
-    is_sentence_mark,
 )
 from clozeline.pipeline.text.sentences.regex import Regex
 
@@ -56,11 +55,6 @@ def test_the_table_is_unicodes_property():
 )
 def test_a_line_ends_in_a_mark_of_its_language(line, language, ends):
     assert ends_sentence(normalize(line), language) == ends
-
-
-def test_a_greek_question_mark_ends_greek_sentences_alone():
-    assert is_sentence_mark(normalize("\u037e"), "el")
-    assert not is_sentence_mark(normalize("\u037e"), "de")
 
 
 @pytest.mark.parametrize(

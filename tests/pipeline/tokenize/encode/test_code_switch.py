@@ -79,8 +79,9 @@ def run(folder, settings, words=WORDS):
     return folder / "out", tokenized
 
 
-def test_words_of_training_documents_are_translated(tmp_path):
-    output, tokenized = run(tmp_path / "all", "word_rate: 1.0")
+def test_words_are_translated_and_another_dictionary_makes_encode_again(tmp_path, capsys):
+    """Of training documents alone."""
+    output, tokenized = run(tmp_path, "word_rate: 1.0")
     held_out = 0
 
     for path in sorted((output / "clean/documents").glob("*")):
@@ -103,24 +104,21 @@ def test_words_of_training_documents_are_translated(tmp_path):
     assert counts["code_switch"]["replaced"] == expected
     assert {path.name for path in (output / "corrupt").iterdir()} >= {"masked_lm", "translation_lm"}
 
-
-def test_another_dictionary_makes_encode_again(tmp_path, capsys):
-    run(tmp_path / "twice", "word_rate: 1.0")
     capsys.readouterr()
-    _, after = run(tmp_path / "twice", "word_rate: 1.0", {**WORDS, "red": "röter"})
+    _, after = run(tmp_path, "word_rate: 1.0", {**WORDS, "red": "röter"})
     shown = capsys.readouterr().err
 
     assert "clean: already complete" in shown
     assert "encode: done" in shown
     assert any("röter" in text for text, _ in after.values())
 
-    words = ["--config", str(tmp_path / "twice/recipe.yaml"), f"output={tmp_path / 'twice/out'}"]
-    (tmp_path / "twice/en-de.txt").write_text("river\n")
+    words = ["--config", str(tmp_path / "recipe.yaml"), f"output={tmp_path / 'out'}"]
+    (tmp_path / "en-de.txt").write_text("river\n")
 
-    assert main([*words, f"input={tmp_path / 'twice/texts.jsonl'}"]) == 64
+    assert main([*words, f"input={tmp_path / 'texts.jsonl'}"]) == 64
     assert "line 1: expected a word and its translation, got 'river'" in capsys.readouterr().err
 
-    (tmp_path / "twice/en-de.txt").unlink()
+    (tmp_path / "en-de.txt").unlink()
 
-    assert main([*words, f"input={tmp_path / 'twice/texts.jsonl'}"]) == 64
+    assert main([*words, f"input={tmp_path / 'texts.jsonl'}"]) == 64
     assert "encode.code_switch.dictionaries" in capsys.readouterr().err

@@ -3,7 +3,6 @@ whole."""
 
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, find_vocabulary, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.data.stream.online_corruption import corruption_of
 from tests.pipeline.corruption_cases import WORDS
 from tests.pipeline.token_sets import all_rows
@@ -139,32 +138,6 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
         assert row["word_starts"].tolist() == wanted
 
 
-def test_labels_are_whole_words_but_for_one(segmented):
-    """The last word of a row may be cut, where it uses up the budget."""
-    shards = open_shards(segmented / "corrupt" / "whole_word_masking" / "train")
-    special = find_vocabulary(shards.path, shards.manifest.tokenizer.fingerprint).special
-    samples = {
-        int(row.fixed["uid"]): row
-        for row in all_rows(segmented / "group" / "packed-38-sep" / "train")
-    }
-    several = 0
-
-    for example in all_rows(segmented / "corrupt" / "whole_word_masking" / "train"):
-        sample = samples[int(example.fixed["uid"])]
-        starts = np.append(sample["word_starts"], len(sample["ids"]))
-        sizes = [
-            int((~special[sample["ids"][first:last]]).sum()) for first, last in pairwise(starts)
-        ]
-        word_of = np.searchsorted(starts, example["label_positions"] - 1, side="right") - 1
-        masked = np.bincount(word_of, minlength=len(sizes))
-
-        assert ((masked > 0) & (masked < sizes)).sum() <= 1
-
-        several += int((masked > 1).sum())
-
-    assert several > 20, "words of several characters are masked"
-
-
 @pytest.mark.parametrize("options", recipe_of(Path(), "wordpiece")["corrupt"], ids=LABELS)
 def test_corruption_while_training_gives_what_is_stored(segmented, options):
     """The words are in the samples, so both see the same ones; without them the rows are others."""
@@ -210,11 +183,6 @@ def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
     assert "encode.words: {zh: jieba} finds words (pip install 'clozeline[words]')" in said
 
 
-def test_a_run_with_segmenters_says_nothing_of_them(segmented, tmp_path, capsys):
-    run(tmp_path / "again", words={"zh": "jieba"})
-    assert "no blanks" not in "".join(capsys.readouterr())
-
-
 def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsys):
     """Where languages are neither identified nor given, it would find nothing, and nobody would
     know."""
@@ -234,17 +202,12 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
     tmp_path, capsys
 ):
     """Chinese has a field of words here, English none."""
-    out = run(
-        tmp_path,
-        words={
-            "zh": {"name": "given", "key": "cut"},
-            "en": "given",
-        },
-    )
+    out = run(tmp_path, words={"zh": {"name": "given", "key": "cut"}, "en": "given"})
 
-    assert "20 documents without words (encode.words)" in " ".join(
-        "".join(capsys.readouterr()).split()
-    )
+    said = " ".join("".join(capsys.readouterr()).split())
+
+    assert "20 documents without words (encode.words)" in said
+    assert "have no spaces between words" not in said
 
     manifest = open_shards(out / "encode").manifest
     tokenizer = load_tokenizer(
