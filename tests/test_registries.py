@@ -98,8 +98,8 @@ NAMED_BY_HAND = {
         "tools/start/contracts/heads.py",
         "train/data/sets/model_fit.py",
         *(f"pipeline/tasks/rows/{name}.py" for name in ("lm", "span", "tagging")),
-        *(f"train/task_heads/{name}.py" for name in ("classification", "regression")),
-        *(f"train/task_heads/{name}.py" for name in ("similarity", "span", "tagging")),
+        "train/task_heads/similarity.py",
+        *(f"extensions/tasks/heads/{name}.py" for name in ("span", "tagging")),
         "extensions/evaluation/layer_probes.py",
     ),
     "a fixed part of a rule, which no key chooses": (

@@ -27,7 +27,7 @@ REGULARIZERS: Registry["Regularizer"] = Registry(
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""
 TASK_HEADS: Registry["TaskHead"] = Registry(
-    "clozeline.train.task_heads", "_task_head.TaskHead", suffix="TaskHead"
+    "clozeline.train.task_heads", "_task_head.TaskHead", named_by="of_head", address="heads"
 )
 """What heads mean outside the model: predictions, gold answers, scores."""
 

@@ -31,6 +31,7 @@ _SAME_WORD: Final = {
     "fill-mask": "a pipeline of transformers",
     "lines": "rules of clean, a reader, and lines of code",
     "prompt": "an adapter, and the text before a guess",
+    "span": "a unit of objectives, and an element of HTML",
     "spans": "parts of a dialogue",
 }
 """Names that mean something else in the main line, and what."""

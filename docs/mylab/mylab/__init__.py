@@ -1,1 +1,3 @@
 """Train on rare tokens, and count words."""
+
+NEEDS = ("tasks",)

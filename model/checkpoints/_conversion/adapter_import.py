@@ -22,7 +22,7 @@ from clozeline.model.checkpoints._conversion.adapter_export import (
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, check_shapes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
-from clozeline.model.checkpoints._conversion.task_heads import endings, heads_of
+from clozeline.model.checkpoints._conversion.task_heads import endings
 from clozeline.model.checkpoints._conversion.tensor_files import (
     check_values,
     read_checkpoint_json,
@@ -447,7 +447,7 @@ def _with_task_head(
         requirement = (
             f"its tensor {entry.out}.weight: name it in modules_to_save"
             if entry
-            else f"a class with a {heads_of(ending)[0]} head"
+            else f"a class {ending}"
         )
         reason = f"a {key_map.model_type} needs {requirement}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {reason}")

@@ -75,7 +75,7 @@ class Classes:
     def task_class(self, ending: str) -> HeadedClass:
         """Return the class with a task head."""
         name = f"{self.task_prefix or self.prefix}{ending}{self.tasks[ending].suffix}"
-        return HeadedClass((heads_of(ending)[0],), name, f"AutoModel{ending}")
+        return HeadedClass(tuple(heads_of(ending)[:1]), name, f"AutoModel{ending}")
 
     def task_of(self, config_json: Mapping[str, Any]) -> str | None:
         """Return the ending of the task-head class that wrote config.json, or None."""

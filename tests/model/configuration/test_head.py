@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import ClassificationHead
+from clozeline.model.registries import HEADS
 from tests.model.small_models import small_config
 
 
@@ -61,4 +61,4 @@ def test_heads_have_a_short_form_and_a_long_one():
 )
 def test_keys_that_contradict_each_other_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
-        ClassificationHead.Options(**options)
+        HEADS.load_class("classification").Options(**options)

@@ -11,7 +11,6 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import HEADS
 from tests.contracts import contract
 from tests.model.small_models import head_keys
@@ -19,7 +18,9 @@ from tests.model.small_models import head_keys
 BODY = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8}
 SOURCE = '''
 from clozeline.configuration.config import config_class
-from clozeline.model.heads.classification import ClassificationHead
+from clozeline.model.registries import HEADS
+
+ClassificationHead = HEADS.load_class("classification")
 
 
 class Focal(ClassificationHead):
@@ -68,7 +69,7 @@ def test_a_head_of_another_package_has_keys_of_its_own(focal):
     model = build_model(config, 9, {"pad": 0}, seed=0)
 
     assert [*model.heads] == [*dict(model.heads.items())] == [focal]
-    assert isinstance(model.heads[focal], ClassificationHead)
+    assert isinstance(model.heads[focal], HEADS.load_class("classification"))
 
     names = {name for name, _ in model.named_parameters() if name.startswith("heads.")}
 

@@ -15,11 +15,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
 from clozeline.extensions.evaluation.commands import evaluate
+from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.tools.runs import predict, pseudo_label
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores

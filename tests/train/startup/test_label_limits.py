@@ -19,7 +19,7 @@ from tests.train.synthetic import tiny
 
 HEADS = "clozeline.model.heads"
 OF_ROWS = """
-    from clozeline.model.heads.classification import ClassificationHead
+    from clozeline.extensions.tasks.heads.classification import ClassificationHead
 
 
     class MoodHead(ClassificationHead):

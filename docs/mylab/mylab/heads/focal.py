@@ -1,7 +1,7 @@
 """Classification with focal loss."""
 
 from clozeline.columns import IGNORED
-from clozeline.model.heads.classification import ClassificationHead
+from clozeline.extensions.tasks.heads.classification import ClassificationHead
 from clozeline.model.loss import row_labels
 
 

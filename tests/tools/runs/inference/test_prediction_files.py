@@ -5,13 +5,13 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
+from clozeline.extensions.tasks.heads.span import SpanTaskHead
+from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.runs.inference.prediction_files import write_output
-from clozeline.train.task_heads.regression import RegressionTaskHead
-from clozeline.train.task_heads.span import SpanTaskHead
-from clozeline.train.task_heads.tagging import TaggingTaskHead
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])

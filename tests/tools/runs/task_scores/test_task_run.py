@@ -17,6 +17,7 @@ from clozeline.extensions.evaluation.heldout_score import (
     heldout_score,
     label_loss,
 )
+from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
@@ -28,7 +29,6 @@ from clozeline.tools.runs.task_scores.scores import lines_of
 from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
 from tests.sealed_lines import sealed

@@ -16,8 +16,7 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import ClassificationHead
-from clozeline.model.heads.regression import RegressionHead
+from clozeline.model.registries import HEADS
 from clozeline.pipeline.row_form import RowForm
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
@@ -36,6 +35,7 @@ from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
 
+ClassificationHead, RegressionHead = map(HEADS.load_class, ("classification", "regression"))
 PAIRED = {"similarity": {"group_size": 2}}
 
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.heads.classification import ClassificationHead
+from clozeline.extensions.tasks.heads.classification import (
+    ClassificationHead,
+    ClassificationTaskHead,
+)
+from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskHead
+from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
+from clozeline.extensions.tasks.heads.span import SpanTaskHead
+from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.tasks.readers import (
     Rejected,
@@ -14,13 +21,8 @@ from clozeline.pipeline.tasks.readers import (
     TaskMetadata,
 )
 from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.train.task_heads.classification import ClassificationTaskHead
-from clozeline.train.task_heads.multiple_choice import MultipleChoiceTaskHead
-from clozeline.train.task_heads.regression import RegressionTaskHead
-from clozeline.train.task_heads.span import SpanTaskHead
-from clozeline.train.task_heads.tagging import TaggingTaskHead
+from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
 from tests.model.small_models import small_config
-from tests.train.task_heads.task_metadata import NUMBER, ONE, SEVERAL
 
 TAGS = TaskMetadata(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
 

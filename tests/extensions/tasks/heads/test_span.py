@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
+from clozeline.extensions.tasks.heads.span import AskedQuestion, SpanTaskHead, questions_of
 from clozeline.pipeline.tasks.readers import Question, TaskMetadata
 from clozeline.pipeline.tasks.rows.span import AnswerRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
@@ -19,7 +20,6 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.task_heads import _squad_metrics
 from clozeline.train.task_heads._squad_metrics import best_threshold, exact_match, token_f1
 from clozeline.train.task_heads._task_head import Judged
-from clozeline.train.task_heads.span import AskedQuestion, SpanTaskHead, questions_of
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 

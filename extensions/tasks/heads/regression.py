@@ -1,10 +1,11 @@
 """Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
+import numpy as np
 from torch import Tensor
 
 from clozeline.columns import LENGTHS, BatchField
@@ -12,7 +13,13 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ExitHeadOptions, HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import RowHead
+from clozeline.pipeline.rows import RowBatch
+from clozeline.train.task_heads._numbers import NumberTaskHead
+from clozeline.train.task_heads._task_head import (
+    finite,
+)
 
 UNSCALED: Final = (0.0, 1.0)
 """Mean and standard deviation of targets that are learned without scaling."""
@@ -137,3 +144,39 @@ class RegressionHead(RowHead):
             return scores if (mean, deviation) == UNSCALED else mean + deviation * scores.float()
         low, high = self.options.range
         return low + (high - low) * scores.sigmoid()
+
+
+class RegressionTaskHead(NumberTaskHead):
+    """Predicts a number in the unit of the task."""
+
+    of_head = "regression"
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
+        """Return the head with the range of the task, unless it has one."""
+        head = model.heads[name]
+        if not isinstance(head, RegressionHead.Options):
+            return head
+        unset = head.output == "sigmoid" and head.range == UNIT_RANGE
+        return replace(head, range=(self.metadata.low, self.metadata.high)) if unset else head
+
+    def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
+        """Return the head with mean and deviation of the training numbers, if it needs them."""
+        if (
+            not isinstance(head, RegressionHead.Options)
+            or head.output != "identity"
+            or head.target_scale is not None
+        ):
+            return head
+
+        numbers = np.concatenate([self.answers(rows) for rows in training])
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers) or np.ptp(numbers) == 0:
+            return head
+        mean = float(numbers.mean()) if head.bias else 0.0  # an exported class has it in its bias
+        return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
+
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
+        numbers: list[float] = finite(scores).tolist()
+        return numbers

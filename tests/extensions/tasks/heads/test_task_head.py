@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from clozeline.errors import IntegrityError
+from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
+from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskHead
+from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.registries import HEADS as MODEL_HEADS
@@ -38,11 +41,9 @@ from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
 from clozeline.train.task_heads._bag_of_words import fit_predict
 from clozeline.train.task_heads._task_head import merge_shares
-from clozeline.train.task_heads.classification import ClassificationTaskHead
 from clozeline.train.task_heads.lm import LmTaskHead, _prompt_of
-from clozeline.train.task_heads.multiple_choice import MultipleChoiceTaskHead
-from clozeline.train.task_heads.regression import RegressionTaskHead
 from tests.contracts import contract
+from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
 from tests.model.generation.test_generate import perturbed
 from tests.pipeline.task_files import (
     make_chat_sets,
@@ -52,7 +53,6 @@ from tests.pipeline.task_files import (
     sentences,
 )
 from tests.pipeline.tasks.readers.reading import rows_for
-from tests.train.task_heads.task_metadata import NUMBER, ONE, SEVERAL
 
 READER = SimpleNamespace(form="prose", options=SimpleNamespace(prefix="summarize: "))
 
