@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.configuration.model_config import ModelConfig

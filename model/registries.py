@@ -6,7 +6,8 @@ from clozeline.registry import Component, Registry
 
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
     from clozeline.model.adapters import Adapter
-    from clozeline.model.checkpoints import KeyMap
+    from clozeline.model.checkpoints._conversion.key_map import KeyMap
+    from clozeline.model.checkpoints.sources import ModelSource
     from clozeline.model.compression.distillation.losses import DistillationLoss
     from clozeline.model.compression.methods import Method
     from clozeline.model.compression.pruning import Pruning
@@ -32,9 +33,13 @@ DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
 )
 """Losses between a student and its teacher."""
 MODEL_TYPES: Registry["KeyMap"] = Registry(
-    "clozeline.model.checkpoints", "KeyMap", named_by="model_type"
+    "clozeline.model.checkpoints", "_conversion.key_map.KeyMap", named_by="model_type"
 )
 """Types of published models, by the `model_type` of their `config.json`."""
+MODEL_SOURCES: Registry["ModelSource"] = Registry(
+    "clozeline.model.checkpoints.sources", "ModelSource", suffix="Source", address="model_sources"
+)
+"""Published forms of models, which extensions read and write."""
 
 AdapterComponent: TypeAlias = Annotated[Component["Adapter"], ADAPTERS]
 PruningComponent: TypeAlias = Annotated[Component["Pruning"], PRUNING]

@@ -12,7 +12,9 @@ import tokenizers
 
 from clozeline.configuration.config import config_file, validate
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import Checkpoint, build_heads_of_class, export_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.checkpoints.published_forms import with_published_heads
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
@@ -331,7 +333,7 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
         [(name, head)] = heads.items()
         named = {"labels": ["bad", "good"]} if name in ("classification", "tagging") else {}
         body["heads"] = {name: head | named}
-        config = build_heads_of_class(validate(ModelConfig, body, "demo"), specials)
+        config = with_published_heads(validate(ModelConfig, body, "demo"), specials)
         weights = dict(build_model(config, 100, specials, seed=1).named_parameters())
         export = export_checkpoint(Checkpoint(config, 100, weights, specials, None, ()))
         classes |= set(export.config["architectures"])

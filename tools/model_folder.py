@@ -18,17 +18,16 @@ from clozeline.configuration.overrides import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json, publish_text
 from clozeline.hub import origin_of
-from clozeline.model.checkpoints import (
+from clozeline.model.checkpoints._conversion.adapter_import import PEFT_CONFIG
+from clozeline.model.checkpoints._conversion.published_texts import find_published
+from clozeline.model.checkpoints._conversion.tensor_files import divide_tensors, weight_files
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     MODEL,
-    PEFT_CONFIG,
     UNREAD,
     WEIGHTS,
-    Checkpoint,
-    divide_tensors,
-    find_published,
-    weight_files,
 )
 from clozeline.model.layers.quantization import flatten_integers, holds_integers
 

@@ -3,14 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from clozeline.model.checkpoints._conversion.config_keys import (
-    FULL,
-    SLIDING,
-    read_unscaled_base,
-    write_rotation,
-)
+from clozeline.model.checkpoints._conversion.config_keys import read_unscaled_base, write_rotation
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, SCORE, Keys, Tensors, Values
 from clozeline.model.checkpoints.llama import QK_NORMS, LlamaKeys, LocalLlamaKeys, llama_names
+from clozeline.model.configuration.computed_keys import FULL, SLIDING
 from clozeline.model.configuration.model_config import ModelConfig
 
 _TANH_GELU = "gelu_pytorch_tanh"

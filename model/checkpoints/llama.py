@@ -9,7 +9,6 @@ from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_rotation,
     read_windows,
-    write_layer_types,
     write_rotation,
     write_window,
 )
@@ -33,6 +32,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
 )
 from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
+from clozeline.model.configuration.computed_keys import write_layer_types
 from clozeline.model.configuration.model_config import ModelConfig
 
 PROJECTIONS: Final[Mapping[str, str]] = {

@@ -4,13 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
-from clozeline.model.checkpoints._conversion.config_keys import (
-    FULL,
-    SLIDING,
-    read_layer_types,
-    read_unscaled_base,
-    write_layer_types,
-)
+from clozeline.model.checkpoints._conversion.config_keys import read_layer_types, read_unscaled_base
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     DROPOUT,
@@ -26,6 +20,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     pool_name,
 )
 from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
+from clozeline.model.configuration.computed_keys import FULL, SLIDING, write_layer_types
 from clozeline.model.configuration.head import ClassifierOptions, VocabularyOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig

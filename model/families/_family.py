@@ -46,9 +46,6 @@ class ModelFamily(Declared, nn.Module, ABC):
     """Whether tokens enter as characters, so that the model needs the bytes of each token."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
-    stacks: ClassVar[Mapping[str, bool]] = {}
-    """Its standard stacks by attribute, and whether each is causal. They have the same parameters
-    as those of other families. Empty: its layers are of its own."""
     config: ModelConfig
     """Configuration of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False

@@ -27,7 +27,6 @@ class Encoder(ModelFamily):
     """
 
     architecture = "encoder"
-    stacks: ClassVar = {"stack": False}
     reads: ClassVar[tuple[BatchField, ...]] = ROW_TEXT
     left_padding = True
     layered = True

@@ -117,7 +117,6 @@ def _refuse_unread(config: ModelConfig) -> None:
     """
     neutral_values = (
         ("position.kind", config.position.kind, "sinusoidal"),
-        ("position.waves", config.position.waves, "interleaved"),
         ("type_vocab_size", config.type_vocab_size, 0),
         ("kv_heads", config.key_value_heads, config.attention_heads),
         ("bias.qkv", config.bias.qkv, False),

@@ -136,7 +136,8 @@ def open_table(
         class_names = _read_class_names(path, reader.schema(paths[0]))
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        index = int(by_line and reader.has_header and not given)
+        has_header_line = hasattr(component.options, "columns") and not given
+        index = int(by_line and has_header_line)
         for part in paths:
             for row in _read_part_rows(start_reader(), part, header, class_names):
                 yield index, replace(row, index=index) if isinstance(row, Rejected) else row

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
-from clozeline.model.checkpoints import export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.tools.command import byte_count
 from clozeline.tools.model_folder import require_empty, write_tensors, write_weights
 from tests.model.checkpoints.published import saved

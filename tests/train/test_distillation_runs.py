@@ -6,7 +6,7 @@ Exact to resume.
 import pytest
 import torch
 
-from clozeline.model.checkpoints import build_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import exported_form

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from clozeline.files import file_hash
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.stored_checkpoint import (
     FileRecord,

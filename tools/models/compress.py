@@ -26,7 +26,9 @@ from clozeline.command_line import ChoosesMode, OtherKeys, Positional
 from clozeline.configuration.config import config_class, load_keys
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.checkpoints.import_record import WEIGHTS
 from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.registries import METHODS

@@ -16,7 +16,9 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.model.adapters import Adapter
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint, export_adapter, fit_to_class
+from clozeline.model.checkpoints._conversion.adapter_export import export_adapter
+from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty, write_tensors
@@ -83,7 +85,9 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _AdaptedModel:
     The folder is a run that trained an adapter, or was written by `import-adapter`.
     """
     run = TrainedModel.open(folder, step, quantized=False)
-    checkpoint = with_row_length(run.checkpoint, run.recorded) if run.config else run.checkpoint
+    checkpoint = run.checkpoint
+    if run.config:
+        checkpoint = with_row_length(checkpoint, run.recorded[0].max_length)
     if checkpoint.config.adapter is None:
         raise ConfigurationError(
             f"{folder}: holds no adapter: export the model with clozeline export-model"

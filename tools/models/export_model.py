@@ -18,7 +18,7 @@ from typing import Annotated, Final, Literal
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool

@@ -36,7 +36,7 @@ class ImportAdapterOptions:
 
 
 def _import(options: ImportAdapterOptions) -> None:
-    from clozeline.model.checkpoints import import_adapter
+    from clozeline.model.checkpoints._conversion.adapter_import import import_adapter
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.import_model import add_tokenizer

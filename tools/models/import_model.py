@@ -38,7 +38,8 @@ class ImportOptions:
 
 
 def _import(options: ImportOptions) -> None:
-    from clozeline.model.checkpoints import MODEL, read_checkpoint
+    from clozeline.model.checkpoints.import_record import MODEL
+    from clozeline.model.checkpoints.reading import read_checkpoint
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
     source = options.source

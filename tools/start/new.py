@@ -155,7 +155,9 @@ def write_project(folder: Path, project: Project) -> list[str]:
     Raises:
         ConfigurationError: the folder has one of the two files already, or the recipe is wrong.
     """
-    from clozeline.train.startup.export_plan import plan_of_model  # imports torch
+    # they import torch
+    from clozeline.model.checkpoints.published_forms import describe_export
+    from clozeline.model.checkpoints.sources import NewModel
 
     folder = folder.expanduser().absolute()
 
@@ -182,7 +184,9 @@ def write_project(folder: Path, project: Project) -> list[str]:
     rows = (
         f"{training.data.global_batch} rows a step (data.global_batch), for {texts} of local files"
     )
-    return [f"data       {rows}", *plan_of_model(training.model, specials).lines()]
+    ids = {f"{name}_token_id": number for name, number in specials.items()}
+    new = NewModel(training.model, max(specials.values()) + 1, ids)
+    return [f"data       {rows}", *describe_export(new)]
 
 
 def grouping_of(recipe: Recipe) -> str:

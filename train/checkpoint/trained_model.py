@@ -17,6 +17,7 @@ from xxhash import xxh3_128
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
+from clozeline.model.checkpoints.import_record import find_imported_tokenizer
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
@@ -35,7 +36,7 @@ if TYPE_CHECKING:  # they import torch, which a command without a model does not
     from torch import Tensor
 
     from clozeline.model.build import Model
-    from clozeline.model.checkpoints import Checkpoint
+    from clozeline.model.checkpoints.checkpoint import Checkpoint
     from clozeline.model.compression.token_rules import RuleRecord
     from clozeline.train.checkpoint.state import TrainState
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
@@ -68,7 +69,7 @@ class TrainedModel:
         The shard sets of a run are not read, and DeepSpeed is not needed at any ZeRO stage.
 
         Args:
-            folder: run directory, or a folder of `import-model`, `compress` or transformers.
+            folder: run directory, folder of ours with a model, or one that an extension reads.
             step: step of the checkpoint; best: the one with the lowest held-out loss; None: the one
                 to resume from.
             key: configuration key that names the folder, for messages.
@@ -173,8 +174,6 @@ class TrainedModel:
     @cached_property
     def tokenizer_folder(self) -> Path | None:
         """Folder of its tokenizer in our format; None if it was not copied with the model."""
-        from clozeline.model.checkpoints import find_imported_tokenizer
-
         if self.stored is not None:
             with suppress(ConfigurationError):
                 return tokenizer_of_run(self.folder, self.recorded[0])
@@ -193,8 +192,8 @@ class TrainedModel:
             # raises, and says where it looked
             return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))
         raise ConfigurationError(
-            f"{self.folder} has no tokenizer in our format: import it with `clozeline "
-            "import-model`, and give the imported folder"
+            f"{self.folder} has no tokenizer in our format: import the model with its tokenizer, "
+            "and give the imported folder"
         )
 
     def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
@@ -209,7 +208,7 @@ class TrainedModel:
     @cached_property
     def model(self) -> Model:
         """The model with the weights of `checkpoint` and its token rule, in evaluation mode."""
-        from clozeline.model.checkpoints import build_checkpoint
+        from clozeline.model.checkpoints.checkpoint import build_checkpoint
         from clozeline.model.compression.token_pruning import apply_token_rule
 
         model = build_checkpoint(self.checkpoint)
@@ -259,7 +258,7 @@ class TrainedModel:
 
 
 def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
-    from clozeline.model.checkpoints import Checkpoint, parameter_shapes
+    from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 
     saved_run = StoredCheckpoint.find(folder, step)
@@ -293,17 +292,14 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
 
 
 def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
-    from clozeline.model.checkpoints import IMPORT_RECORD, MODEL, read_checkpoint
+    if not folder.is_dir():
+        where = f"{key}: {folder}" if key else folder
+        raise ConfigurationError(f"{where}: not a run or model directory: no such folder")
+    from clozeline.model.checkpoints.reading import read_checkpoint
 
-    if not any((folder / name).is_file() for name in (MODEL, IMPORT_RECORD, "config.json")):
-        remedy = "give the directory of a run or a model"
-        # `finetune` writes a folder of runs
-        if runs := sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints")):
-            remedy = f"it contains runs: choose one, such as {runs[0].parent}"
-        prefix = f"{key}: " if key else ""
-        raise ConfigurationError(f"{prefix}{folder}: not a run or model directory; {remedy}")
+    checkpoint = read_checkpoint(folder, key=key, quantized=quantized)
     recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
-    return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
+    return TrainedModel(folder, checkpoint, recorded)
 
 
 def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def _read_model_keys(source: Path) -> dict[str, object]:
     run = source / "config.yaml"
     if not run.is_file():
         # imports torch, which most readers of a configuration do not need
-        from clozeline.model.checkpoints import read_checkpoint
+        from clozeline.model.checkpoints.reading import read_checkpoint
 
-        checkpoint = read_checkpoint(source)
+        checkpoint = read_checkpoint(source, key="model.init_from")
         config = checkpoint.config
         keys: dict[str, object] = adapter_of(type(config)).dump_python(
             config, mode="json", exclude_none=True
@@ -113,7 +113,7 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
 
 def table_multiple(source: Path, rows: int) -> int:
     """Return `vocab_multiple` of a model folder; 1 if it has no tokenizer of this vocabulary."""
-    from clozeline.model.checkpoints import find_imported_tokenizer  # imports torch
+    from clozeline.model.checkpoints.import_record import find_imported_tokenizer
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 

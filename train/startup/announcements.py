@@ -7,10 +7,15 @@ from collections.abc import Callable, Sequence
 from clozeline.command import Detail, wrap_log
 from clozeline.configuration.config import to_data
 from clozeline.configuration.redaction import redact_text
+from clozeline.errors import ClozelineError
+from clozeline.model.checkpoints.published_forms import describe_export
+from clozeline.model.checkpoints.sources import NewModel
 from clozeline.native.library import missing_note
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import find_newest
+from clozeline.train.checkpoint.trained_model import token_ids
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.sets.model_fit import unread_lines
@@ -24,7 +29,6 @@ from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_p
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.checks import check_start
-from clozeline.train.startup.export_plan import plan_of_run
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from clozeline.train.startup.starting_model import StartingModel, build_starting_model
@@ -39,7 +43,32 @@ def describe_model(
     lines = [f"not trained: {heads} of {source}; no training set has its labels"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
     unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
-    return [*lines, *starting.lines, *unread, *plan_of_run(config, datasets).lines()]
+    return [*lines, *starting.lines, *unread, *describe_export(new_model(config, datasets))]
+
+
+def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
+    """Return what an export needs to know of a model that a run starts to train."""
+    first = datasets.phases[0].sources[0]
+    manifest = first.manifest
+
+    assert manifest.objective is not None, "a start refuses a set without an objective"
+
+    try:
+        tokenizer = find_tokenizer(first.shards.path, manifest.tokenizer.fingerprint)
+    except ClozelineError:  # the sets were copied without it
+        tokenizer = None
+
+    # a resumed run has a copy of what its source was published with: it may no longer exist
+    source = config.model.init_from
+    folders = (config.output, *([] if source is None else [source.expanduser()]))
+    return NewModel(
+        config.model,
+        manifest.tokenizer.vocab_size,
+        token_ids(manifest.tokenizer, manifest.objective),
+        manifest.max_length,
+        tokenizer,
+        folders,
+    )
 
 
 def announce_start(

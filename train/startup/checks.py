@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_heads_of_class
+from clozeline.model.checkpoints.published_forms import with_published_heads
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import Component
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
@@ -54,7 +54,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
     config = fill_in_labels(config, datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
-    model = build_heads_of_class(
+    model = with_published_heads(
         config.model, {f"{name}_token_id": number for name, number in special_ids.items()}
     )
     refuse_further_classes(list(_manifests(datasets)), model)
@@ -160,11 +160,11 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     A branch at step N of the run RUN, whose schedule has no such decay, is trained in
     `RUN-decay-N`. Its schedule ends at `steps`, unless `schedule.steps` differs from the run's.
     """
-    step = config.schedule.options.branch_step
+    step = decay_step(config)
     if step is None or not (config.output / "config.yaml").exists():
         return config
     run = read_config(config.output)
-    if run.schedule.options.branch_step == step:
+    if decay_step(run) == step:
         return config
     options = config.schedule.options
     horizon = config.schedule.options.steps
@@ -173,6 +173,12 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     schedule = Component(config.schedule.name, config.schedule.type, options)
     output = config.output.with_name(f"{config.output.name}-decay-{step}")
     return replace(config, output=output, branch_from=config.output, schedule=schedule)
+
+
+def decay_step(config: TrainConfig) -> int | None:
+    """Return the step from which the learning rate decays in a branch; None without a branch."""
+    step: int | None = getattr(config.schedule.options, "decay_from", None)
+    return step
 
 
 def drop_untrained_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:

@@ -13,28 +13,25 @@ from torch import Tensor
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, merge_adapter
-from clozeline.model.checkpoints import (
-    Checkpoint,
+from clozeline.model.checkpoints._conversion.export import (
     Export,
-    build_checkpoint,
     continue_published,
     export_checkpoint,
-    find_published,
     model_without_weights,
     select_heads,
     split_models,
-    weight_files,
 )
+from clozeline.model.checkpoints._conversion.published_texts import find_published
+from clozeline.model.checkpoints._conversion.tensor_files import weight_files
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.sources import NewModel
 from clozeline.model.configuration.head import ExitHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
 from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
-from clozeline.train.checkpoint.trained_model import TrainedModel, token_ids
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.datasets import Datasets
-from clozeline.train.data.sets.recorded_sets import RecordedSet, describe_set
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.recorded_sets import RecordedSet
 from clozeline.train.data.sets.text_form import text_form, token_before_texts
 
 CARD: Final = "README.md"
@@ -287,7 +284,7 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
     """Return the model as it is exported: with its adapter merged, and its published files."""
     # the longest rows, and the role that starts texts
     checkpoint = (
-        with_row_length(trained.checkpoint, trained.recorded)
+        with_row_length(trained.checkpoint, trained.recorded[0].max_length)
         if trained.config
         else trained.checkpoint
     )
@@ -320,15 +317,15 @@ def base_weights(model: Model) -> dict[str, Tensor]:
     }
 
 
-def with_row_length(checkpoint: Checkpoint, recorded: Sequence[RecordedSet]) -> Checkpoint:
-    """Return the model with the row length of its first set in `position.maximum`.
+def with_row_length(checkpoint: Checkpoint, length: int) -> Checkpoint:
+    """Return the model with the length of its rows in `position.maximum`.
 
     A model with a position table stays as it is.
     """
     position = checkpoint.config.position
     if position.kind != "rope":
         return checkpoint
-    position = replace(position, maximum=max(position.maximum, recorded[0].max_length))
+    position = replace(position, maximum=max(position.maximum, length))
     return replace(checkpoint, config=replace(checkpoint.config, position=position))
 
 
@@ -381,38 +378,14 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
 # ------------------------------------------------------------------------------------------
 
 
-def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
-    """Return what `export-model` will write for a run that starts."""
-    # the sets and their tokenizer
-    first = datasets.phases[0].sources[0]
-    manifest = first.manifest
-    source = config.model.init_from
-
-    assert manifest.objective is not None, "a start refuses a set without an objective"
-
-    recorded = (describe_set(first.shards.path, first),)
-
+def plan_of_new_model(model: NewModel) -> ExportPlan:
+    """Return what `export-model` will write for a model that is not trained yet."""
     try:
-        tokenizer = find_tokenizer(first.shards.path, manifest.tokenizer.fingerprint)
-    except ClozelineError:  # the sets were copied without it
-        tokenizer = None
-
-    # the model without weights
-    ids = token_ids(manifest.tokenizer, manifest.objective)
-
-    try:
-        # a resumed run has a copy of the published files: their source may no longer exist
-        published = find_published(config.output)
-        if not published and source is not None:
-            published = find_published(source.expanduser())
-        checkpoint = model_without_weights(config.model, manifest.tokenizer.vocab_size, ids)
-        checkpoint = _with_published(with_row_length(checkpoint, recorded), published, tokenizer)
-        return plan_export(checkpoint, tokenizer=tokenizer, recorded=recorded)
+        published = next(filter(None, map(find_published, model.continues)), {})
+        checkpoint = model_without_weights(model.config, model.vocab_size, model.token_ids)
+        checkpoint = _with_published(
+            with_row_length(checkpoint, model.max_length), published, model.tokenizer
+        )
+        return plan_export(checkpoint, tokenizer=model.tokenizer)
     except ClozelineError as error:  # the error of an export does not stop the training
         return ExportPlan(ExportRequest(), (PlannedModel("", "", refusal=str(error)),), TextForm())
-
-
-def plan_of_model(model: ModelConfig, special_ids: Mapping[str, int]) -> ExportPlan:
-    """Return what an export will write for a model whose tokenizer will have these special ids."""
-    ids = {f"{name}_token_id": number for name, number in special_ids.items()}
-    return plan_export(model_without_weights(model, max(special_ids.values()) + 1, ids))

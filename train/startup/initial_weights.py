@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import differences
+from clozeline.model.configuration.computed_keys import differences
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.position import has_bias
@@ -23,7 +23,7 @@ from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
-from clozeline.model.registries import FAMILIES, AdapterComponent
+from clozeline.model.registries import AdapterComponent
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
@@ -35,6 +35,13 @@ _TOKEN_TABLE_KEY = "family.tokens.weight"
 _NOISE_SHARE = 0.02
 _HEAD_KEYS = frozenset({"tied", "out_dim", "out_scale"})
 """Configuration keys that belong to heads."""
+_STACKS: Final = {
+    "encoder": ("stack",),
+    "decoder": ("stack",),
+    "encoder_decoder": ("encoder", "decoder"),
+}
+"""Families of standard stacks → names of their stacks."""
+_CAUSAL_STACKS: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE_ACROSS: Final = frozenset(
     {
         "family",
@@ -315,8 +322,7 @@ def translate(
     An encoder and a decoder have the same parameters. Parameters of a position bias, as T5's table,
     are new if the direction differs. A model with an adapter is refused.
     """
-    ours, theirs = (FAMILIES.load_class(config.family).stacks for config in (here, there))
-    if ours == theirs or not (ours and theirs):
+    if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return RemappedWeights(there, dict(tensors))
     if here.adapter is not None:
         raise ConfigurationError(
@@ -325,12 +331,18 @@ def translate(
         )
 
     # choose the source stack and the target stacks that can take it
-    alike = (name for name, causal in theirs.items() if causal in ours.values())
-    source = next(alike, next(iter(theirs)))
+    source = (
+        "decoder"
+        if (here.family, there.family) == ("decoder", "encoder_decoder")
+        else _STACKS[there.family][0]
+    )
+
     source_config = there.decoder if source == "decoder" else there
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
     targets = [
-        name for name in ours if name != "decoder" or widths(here.decoder) == widths(source_config)
+        name
+        for name in _STACKS[here.family]
+        if name != "decoder" or widths(here.decoder) == widths(source_config)
     ]
 
     # rename the tensors of the stack; drop those that no target has
@@ -340,7 +352,7 @@ def translate(
     prefix = f"family.{source}."
 
     for name, tensor in tensors.items():
-        if not name.startswith(tuple(f"family.{stack}." for stack in theirs)):
+        if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
             renamed[name] = tensor
             if name.startswith(_CONNECTOR):
                 dropped.add(name)
@@ -354,7 +366,10 @@ def translate(
         ]
 
         if biased and ".position." in f".{stack_key}":
-            stacks = [stack for stack in stacks if ours[stack] == theirs[source]]
+            causal = (there.family, source) in _CAUSAL_STACKS
+            stacks = [
+                stack for stack in stacks if ((here.family, stack) in _CAUSAL_STACKS) == causal
+            ]
 
         renamed |= {f"family.{stack}.{stack_key}": tensor for stack in stacks}
         if not stacks:
@@ -363,7 +378,7 @@ def translate(
 
     # names that may be missing in the source
     lacking: tuple[str, ...] = (
-        ("family.decoder.", _CONNECTOR) if here.architecture == "encoder_decoder" else ()
+        ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     )
 
     if biased:
@@ -372,7 +387,9 @@ def translate(
             if here.position.per_layer
             else ["position."]
         )
-        lacking += tuple(f"family.{stack}.{part}" for stack in ours for part in parts)
+        lacking += tuple(
+            f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts
+        )
 
     return RemappedWeights(
         replace(source_config, family=there.family),

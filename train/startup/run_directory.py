@@ -15,7 +15,7 @@ from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
-from clozeline.model.checkpoints import store_published
+from clozeline.model.checkpoints.published_forms import list_sources
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
@@ -169,8 +169,9 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
         with replacing(output / "config.yaml") as temporary:
             save_yaml(to_data(with_absolute_paths(config)), temporary)
         problem = record_sets(output, config.data, phases)
-        if config.model.init_from is not None:
-            store_published(config.model.init_from.expanduser(), output)
+        if (source := config.model.init_from) is not None:
+            for form in list_sources():
+                form.keep_origin(source.expanduser(), output)
         with open_unlinked(output / ".lock", "w") as file:
             file.write(str(os.getpid()))
         sweep(output)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
-from clozeline.model.checkpoints import parameter_shapes
+from clozeline.model.checkpoints.checkpoint import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Heads
 from clozeline.train.checkpoint.trained_model import TrainedModel

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import parameter_shapes
+from clozeline.model.checkpoints.checkpoint import parameter_shapes
 from clozeline.run_status import RunStatus
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
@@ -23,6 +23,7 @@ from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
+from clozeline.train.startup.checks import decay_step
 
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _GPU_VALUES: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
@@ -195,7 +196,7 @@ def branch_point(config: TrainConfig) -> StoredCheckpoint | None:
     """Return the checkpoint at which a new branch starts; None without a branch."""
     if config.branch_from is None:
         return None
-    step = config.schedule.options.branch_step
+    step = decay_step(config)
     if step is None:
         raise ConfigurationError(
             f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch"

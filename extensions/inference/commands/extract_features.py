@@ -56,7 +56,7 @@ class ExtractOptions(CheckpointChoice, RunArgument):
 
 def extract(options: ExtractOptions) -> str:
     """Write the vectors; return a summary line."""
-    from clozeline.model.checkpoints import fill_absent_heads  # imports torch
+    from clozeline.model.checkpoints.checkpoint import fill_absent_heads
 
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(

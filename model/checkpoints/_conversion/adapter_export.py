@@ -14,7 +14,6 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
-from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
@@ -23,6 +22,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import (
     linear_maps_of_class,
 )
 from clozeline.model.checkpoints._conversion.type_selection import find_form
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 
 _TASKS: Final[Mapping[tuple[str, str], str]] = {

@@ -19,26 +19,22 @@ from clozeline.model.checkpoints._conversion.adapter_export import (
     check_prefix,
     check_prompt,
 )
-from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, check_shapes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import endings
-from clozeline.model.checkpoints._conversion.tensor_files import (
-    check_values,
-    read_checkpoint_json,
-    read_metadata,
-    read_tensor_file,
-)
+from clozeline.model.checkpoints._conversion.tensor_files import read_tensor_file
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     Update,
     export_tensors,
     exported_shapes,
     import_tensors,
     linear_maps_of_class,
-    parameter_shapes,
     split_update,
 )
 from clozeline.model.checkpoints._conversion.type_selection import find_form
+from clozeline.model.checkpoints.checkpoint import Checkpoint, check_shapes, parameter_shapes
+from clozeline.model.checkpoints.import_record import read_checkpoint_json
+from clozeline.model.checkpoints.tensor_files import check_values, read_metadata
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import find_form
+from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 
 

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError, join_names
-from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
-from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.published_texts import CONFIG
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_heads
-from clozeline.model.checkpoints._conversion.tensor_layouts import export_tensors, parameter_shapes
+from clozeline.model.checkpoints._conversion.tensor_layouts import export_tensors
 from clozeline.model.checkpoints._conversion.type_selection import find_class_map
+from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS, FAMILIES

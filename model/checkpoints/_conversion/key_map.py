@@ -9,9 +9,9 @@ from typing import ClassVar, NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion import configuration, tensor_map
 from clozeline.model.checkpoints._conversion.classes import Classes
-from clozeline.model.checkpoints._conversion.config_keys import differences
 from clozeline.model.checkpoints._conversion.tables import Keys
 from clozeline.model.checkpoints._conversion.task_heads import endings
+from clozeline.model.configuration.computed_keys import differences
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -4,7 +4,6 @@ Code in a file is never executed.
 """
 
 import io
-import json
 import pickletools
 import re
 import warnings
@@ -12,18 +11,15 @@ import zipfile
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from clozeline.errors import WeightsError, join_names
-from clozeline.model.layers.quantization import holds_integers
+from clozeline.model.checkpoints.import_record import read_checkpoint_json
+from clozeline.model.checkpoints.tensor_files import read_safetensors
 
-INDEX_LIMIT: Final = 64 << 20
-"""Size in bytes of the largest JSON file that is parsed."""
 PICKLE_LIMIT: Final = 4 << 20
 """Maximum size in bytes of the list of tensors in a torch file: some 200 bytes per tensor."""
 _LEGACY_PICKLES: Final = 4
@@ -32,7 +28,6 @@ about the machine, and the names."""
 _SINGLE_FILES: Final = ("model.safetensors", "pytorch_model.bin")
 _WRAPPER_KEYS: Final = ("state_dict", "model_state_dict")
 """Keys of a torch file under which some programs put all tensors."""
-_FLOAT_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
@@ -51,61 +46,6 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         f"{folder}: expected {', '.join(_SINGLE_FILES)} or one of them with .index.json, but the "
         f"folder has {found_files}: download it again, or import the model again"
     )
-
-
-def read_checkpoint_json(path: Path) -> dict[str, Any]:
-    """Return the keys of a JSON file.
-
-    Raises:
-        WeightsError: the file is too large, not valid JSON, or not a mapping.
-    """
-    # refuse what is not a file, or too large for memory
-    if path.exists() and not path.is_file():
-        raise WeightsError(
-            f"{path}: expected a file, got a folder, pipe, socket or device; download it again"
-        )
-
-    if (size := path.stat().st_size) > INDEX_LIMIT:
-        raise WeightsError(
-            f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; download it again"
-        )
-
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise WeightsError(f"{path}: not valid JSON: {error}; download it again") from error
-
-    if not isinstance(content, dict):
-        raise WeightsError(
-            f"{path}: expected keys and values, got {type(content).__name__}; download it again"
-        )
-
-    return content
-
-
-def check_values(tensors: Mapping[str, Tensor], where: str) -> None:
-    """Raise WeightsError if a tensor is not in floating point, or not finite."""
-    for name, tensor in tensors.items():
-        if tensor.dtype not in _FLOAT_TYPES:
-            raise WeightsError(
-                f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it "
-                "quantized?"
-            )
-        tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
-        # minimum and maximum need no memory; only if one is not finite, count the wrong entries
-        if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
-            wrong = int((~torch.isfinite(tensor)).sum())
-            values = f"{wrong} of {tensor.numel()} values"
-            raise WeightsError(f"{where}: {name}: {values} are nan or infinite; download it again")
-
-
-def read_metadata(files: Iterable[Path]) -> dict[str, str]:
-    """Return the metadata of safetensors files in one mapping."""
-    metadata: dict[str, str] = {}
-    for path in (path for path in files if path.suffix == ".safetensors"):
-        with safe_open(path, framework="pt") as file:
-            metadata |= file.metadata() or {}
-    return metadata
 
 
 def _read_shards(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
@@ -147,14 +87,7 @@ def read_tensor_file(path: Path) -> dict[str, Tensor]:
     Raises:
         WeightsError: the file is damaged, or has other content than tensors.
     """
-    if path.suffix != ".safetensors":
-        return _read_torch(path)
-    try:
-        return load_file(path)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise WeightsError(
-            f"{path}: not a valid safetensors file, or a truncated one: {error}; download it again"
-        ) from error
+    return read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
 
 
 def _check_pickle_size(path: Path) -> None:

@@ -9,20 +9,11 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import WeightsError
-from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
+from clozeline.model.checkpoints.checkpoint import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.quantization import holds_integers
-
-
-def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
-    """Return the names and shapes of a model's parameters, without allocating them."""
-    with torch.device("meta"):
-        return {
-            name: parameter.shape
-            for name, parameter in Model(config, vocab_size).named_parameters()
-        }
 
 
 def exported_shapes(

@@ -6,7 +6,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.configuration.head import ClassifierOptions, RowHeadOptions
+from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MAX_OFFSET
 from clozeline.model.registries import MODEL_TYPES
@@ -163,31 +163,13 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
             yield replace(config, position=position, type_vocab_size=rows)
 
 
-def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -> ModelConfig:
-    """Return the model with each `hidden: auto` replaced by the head of its transformers class."""
-    heads = dict(config.heads)
-
-    for name, head in config.heads.items():
-        if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
-            continue
-        # the head that BERT's class would have
-        linear = not isinstance(head, RowHeadOptions) or config.architecture == "decoder"
-        bert_head = replace(head, hidden=None if linear else "tanh")
-        # the class that can hold the body decides, if there is one
-        single = replace(config, heads={name: bert_head}, adapter=None)
-
-        try:
-            form, key_map = find_form(single, token_ids)
-            class_head = key_map.task_head(form, token_ids) or bert_head
-        except ConfigurationError:  # no class can hold the body
-            class_head = bert_head
-
-        values = {
-            key: getattr(class_head, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
-        }
-        heads[name] = replace(head, **values)
-
-    return replace(config, heads=heads)
+def find_task_head(config: ModelConfig, token_ids: Mapping[str, object]) -> HeadOptions | None:
+    """Return the only head of a model as the class that can hold its body has it, or None."""
+    try:
+        form, key_map = find_form(config, token_ids)
+        return key_map.task_head(form, token_ids)
+    except ConfigurationError:  # no class can hold the body
+        return None
 
 
 def _all_maps() -> list[type[KeyMap]]:

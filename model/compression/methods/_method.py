@@ -14,7 +14,7 @@ from clozeline import plugins
 from clozeline.configuration.config import adapter_of, config_class, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint, parameter_shapes
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint, parameter_shapes
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
 from clozeline.model.layers.quantization import quantizable_maps, quantize_weight

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.compression.methods._method import Batch, Compressed, Method, score_parts
 from clozeline.model.compression.selection import StructureOptions, choose_best, split_name
 from clozeline.model.layers.position import has_bias

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.compression.methods._method import Batch, Compressed, Method
 from clozeline.model.compression.selection import SparsityOptions, choose_share, find_matrices
 

@@ -43,7 +43,6 @@ class CsvReader(RowReader):
     """
 
     VERSION = 4
-    has_header = True
     suffixes = (".csv",)
     reasons = (
         *DAMAGE_REASONS,

@@ -14,7 +14,7 @@ from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapp
 from clozeline.configuration.paths import special_kind
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import read_json
-from clozeline.model.checkpoints._conversion import tensor_files
+from clozeline.model.checkpoints import import_record
 from clozeline.pipeline.recipe import Recipe
 
 
@@ -87,7 +87,7 @@ def test_a_file_of_a_folder_is_one(special):
     path, _ = special
     assert read_json(path) is None
     with pytest.raises(WeightsError, match="expected a file, got"):
-        tensor_files.read_checkpoint_json(path)
+        import_record.read_checkpoint_json(path)
 
 
 def test_a_command_with_a_pipe_ends_at_once(tmp_path):

@@ -22,9 +22,11 @@ import torch
 from torch.nn import functional as F
 from transformers.utils import logging
 
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
 from clozeline.model.checkpoints._conversion.tensor_layouts import import_tensors
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from tests.model.checkpoints import published

@@ -15,7 +15,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from clozeline.model.checkpoints import KeyMap, export_checkpoint, load_map, read_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.type_selection import load_map
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.registries import MODEL_TYPES
 from tests.declarations import declared
 from tests.model.checkpoints.type_options import OPTIONS

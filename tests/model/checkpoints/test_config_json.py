@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import transformers
 
-from clozeline.model.checkpoints import build_checkpoint, find_map
-from clozeline.model.checkpoints._conversion.type_selection import find_class_map
+from clozeline.model.checkpoints._conversion.type_selection import find_class_map, find_map
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from tests.contracts import cases_about
 from tests.model.checkpoints.published import (
     MODEL_TYPES,

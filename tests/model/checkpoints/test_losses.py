@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.checkpoints.published import rows, saved
 from tests.model.closeness import assert_gradients_close, gradients
 

@@ -7,12 +7,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    export_checkpoint,
-    load_map,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints._conversion.type_selection import load_map
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.contracts import contract
 from tests.model.checkpoints.published import MODEL_TYPES, VOCABULARY, export_to, loaded
 

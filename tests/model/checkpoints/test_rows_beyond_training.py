@@ -4,7 +4,8 @@ length."""
 import pytest
 import torch
 
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.checkpoints.published import VOCABULARY, apart, edit_config, in_and_out, saved
 
 LENGTHS = {"original_max_position_embeddings": 8}

@@ -8,8 +8,10 @@ import torch
 import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS as NAMES
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.layer import ConnectorConfig
 from clozeline.model.configuration.position import DisentangledConfig
 from clozeline.model.layers.activation import ACTIVATIONS

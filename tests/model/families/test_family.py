@@ -3,7 +3,8 @@ import torch
 
 from clozeline.columns import names_of
 from clozeline.errors import BatchError
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
 from tests.model.checkpoints.published import difference, saved

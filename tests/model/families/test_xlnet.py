@@ -7,8 +7,10 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, load_map, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import import_tensors
+from clozeline.model.checkpoints._conversion.type_selection import load_map
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import saved

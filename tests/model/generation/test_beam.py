@@ -9,7 +9,8 @@ import torch
 import clozeline.model.generation.beam
 from clozeline.errors import BatchError
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import generate, generate_beams
 from tests.model.checkpoints.published import peer

@@ -2,7 +2,8 @@
 
 import pytest
 
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.checkpoints import parity
 from tests.model.checkpoints.published import difference, peer_of, saved
 

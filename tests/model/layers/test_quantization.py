@@ -10,7 +10,7 @@ from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import build_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.layers.quantization import (
     RoundedLinear,
     holds_integers,

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.scoring.features import check_layer, token_vectors
 from tests.model.checkpoints.published import saved
 from tests.model.small_models import VOCABULARY, built

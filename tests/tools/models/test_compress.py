@@ -10,7 +10,7 @@ import transformers
 
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
-from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compress import main

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.model.checkpoints import model_without_weights
+from clozeline.model.checkpoints._conversion.export import model_without_weights
 from clozeline.pipeline.row_form import RowForm
 from clozeline.tools.models.export import writing
 from clozeline.tools.models.export_model import main as export_model
@@ -102,7 +102,6 @@ def test_other_scores_are_told_and_leave_nothing(bert, tmp_path, capsys, monkeyp
 
 KILLED = """
 import os, signal, sys
-from clozeline.model.checkpoints import model_without_weights
 from clozeline.tools.models.export import writing
 from clozeline.tools.models.export_model import main
 writing.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -11,7 +11,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.tools.models.compare_logits import main as compare_logits
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model

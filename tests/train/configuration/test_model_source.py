@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import load_config, save_yaml, to_data
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.tools.models.import_model import main

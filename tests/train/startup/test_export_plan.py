@@ -10,13 +10,12 @@ import yaml
 
 from clozeline.configuration.config import load_config, validate
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import (
-    Checkpoint,
-    build_checkpoint,
+from clozeline.model.checkpoints._conversion.export import (
     export_checkpoint,
     model_without_weights,
     split_models,
 )
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.tools.start.project.templates import MODELS, train_yaml

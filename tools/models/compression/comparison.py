@@ -18,7 +18,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import MODEL
+from clozeline.model.checkpoints.import_record import MODEL
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens
 from clozeline.model.heads._head import VocabularyHead

@@ -14,7 +14,8 @@ from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_json, read_json, sync
-from clozeline.model.checkpoints import Checkpoint, store_published
+from clozeline.model.checkpoints._conversion.published_texts import store_published
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.compression.methods import Method
 from clozeline.model.compression.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer

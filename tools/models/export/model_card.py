@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.hub import origin_of
-from clozeline.model.checkpoints import Export
+from clozeline.model.checkpoints._conversion.export import Export
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.train.checkpoint.trained_model import TrainedModel
 

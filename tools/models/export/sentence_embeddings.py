@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.files import publish_json
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.head import module_name
 from clozeline.tools.model_folder import write_tensors
 from clozeline.train.startup.export_plan import POOLER, POOLS, SIMILARITY

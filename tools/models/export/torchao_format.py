@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint, Export, fit_to_class, split_models
+from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
+from clozeline.model.checkpoints._conversion.export import Export, split_models
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.compression.methods import integer_weights
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config

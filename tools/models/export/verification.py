@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.model.checkpoints import Checkpoint, Export, build_checkpoint
+from clozeline.model.checkpoints._conversion.export import Export
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel

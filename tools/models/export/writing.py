@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.model.checkpoints import Checkpoint, Export, export_checkpoint
+from clozeline.model.checkpoints._conversion.export import Export, export_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.tools.model_folder import require_empty, write_weights

@@ -11,7 +11,9 @@ from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import add_adapter
-from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
+from clozeline.model.checkpoints._conversion.adapter_export import export_adapter
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
 from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows

@@ -9,12 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    export_adapter,
-    import_adapter,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.adapter_export import export_adapter
+from clozeline.model.checkpoints._conversion.adapter_import import import_adapter
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
 from tests.model.checkpoints._conversion.test_adapter_export import ROUNDING, their_scores

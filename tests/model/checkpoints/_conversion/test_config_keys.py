@@ -6,8 +6,8 @@ import pytest
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import computation_keys, differences
 from clozeline.model.checkpoints._conversion.config_keys import read_layer_types
+from clozeline.model.configuration.computed_keys import computation_keys, differences
 from clozeline.model.configuration.head import VocabularyOptions
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig

@@ -5,12 +5,9 @@ import torch
 import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import (
-    Checkpoint,
-    export_checkpoint,
-    parameter_shapes,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.model.checkpoints.published import edit_config, saved
 from tests.model.small_models import VOCABULARY, built
 

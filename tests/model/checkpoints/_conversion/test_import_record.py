@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ClozelineError, NewerFormatError, WeightsError
-from clozeline.model.checkpoints._conversion.import_record import (
+from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     ImportRecord,

@@ -4,12 +4,10 @@ import pytest
 import torch
 import transformers
 
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    export_checkpoint,
-    load_map,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints._conversion.type_selection import load_map
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.contracts import cases_about
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints import parity

@@ -10,15 +10,10 @@ import pytest
 import torch
 
 from clozeline.errors import ClozelineError
-from clozeline.model.checkpoints import (
-    Checkpoint,
-    build_checkpoint,
-    continue_published,
-    export_checkpoint,
-    find_published,
-    read_checkpoint,
-    store_published,
-)
+from clozeline.model.checkpoints._conversion.export import continue_published, export_checkpoint
+from clozeline.model.checkpoints._conversion.published_texts import find_published, store_published
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.contracts import cases_about
 from tests.model.checkpoints.published import (
     CLASSES,

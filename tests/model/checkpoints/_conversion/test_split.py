@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import (
-    build_checkpoint,
+from clozeline.model.checkpoints._conversion.export import (
     export_checkpoint,
     select_heads,
     split_models,
 )
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import export_to, loaded

@@ -8,14 +8,12 @@ import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    build_heads_of_class,
-    export_checkpoint,
-    load_map,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.task_heads import endings
+from clozeline.model.checkpoints._conversion.type_selection import load_map
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.published_forms import with_published_heads
+from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
@@ -425,7 +423,7 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
     classes = {"labels": LABELS} if kind in ("classification", "tagging") else {}
     pool = {} if (kept := source.config.heads[task].pool) is None else {"pool": kept}
     new = {"hidden": "auto", **pool, **classes}
-    config = build_heads_of_class(replace(source.config, heads={task: new}), source.token_ids)
+    config = with_published_heads(replace(source.config, heads={task: new}), source.token_ids)
     model = build_model(config, source.vocab_size, source.token_ids, seed=1).eval()
     # MobileBERT's class reads the padding next to a token
     model.family.tokens.weight.data[source.token_ids["pad_token_id"]] = 0
@@ -442,7 +440,7 @@ def test_a_head_on_a_body_of_no_class_is_berts_pooler():
     config = replace(
         built("encoder", head_dim=4).config, heads={"classification": {"hidden": "auto"}}
     )
-    assert build_heads_of_class(config, {}).heads["classification"].hidden == "tanh"
+    assert with_published_heads(config, {}).heads["classification"].hidden == "tanh"
 
 
 @pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])

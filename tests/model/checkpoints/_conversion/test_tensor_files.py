@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.checkpoints._conversion.tensor_files import check_values, read_tensors
+from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
+from clozeline.model.checkpoints.reading import read_checkpoint
+from clozeline.model.checkpoints.tensor_files import check_values
 from tests.model.checkpoints.published import same, saved
 
 TENSORS = {

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import export_checkpoint, find_map
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints._conversion.type_selection import find_map
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.small_models import built
 from tests.model.test_presets import EXPECTED, load

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.loss import weigh_rows_equally
 from tests.model.checkpoints.published import saved

@@ -3,7 +3,7 @@
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.registries import METHODS
 from tests.model.small_models import RECURRENT, SPELLINGS, VOCABULARY, small_config

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.compression.methods._method import gate_importance
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from clozeline.model.layers import position

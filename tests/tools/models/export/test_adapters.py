@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main as export_adapter
 from clozeline.tools.models.export_model import main as export_model

@@ -10,13 +10,15 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import build_checkpoint, split_models
+from clozeline.model.checkpoints._conversion.export import split_models
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.startup.announcements import new_model
 from clozeline.train.startup.checks import check_start
-from clozeline.train.startup.export_plan import exported_form, plan_of_run
+from clozeline.train.startup.export_plan import exported_form, plan_of_new_model
 from tests.recipes import RECIPES
 from tests.test_tiny_recipes import OWN, SETS, write_texts
 from tests.train.runs import start
@@ -99,7 +101,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
 
     words += ["model.heads={masked_lm: 1.0}"] if recipe == "mobilebert" else []
     checked = check_start(load_config(TrainConfig, config, words), 1)
-    plans = plan_of_run(checked.config, checked.datasets).models
+    plans = plan_of_new_model(new_model(checked.config, checked.datasets)).models
 
     assert one_rank.run(start, config, words) == [(0, "")]
 

@@ -9,7 +9,8 @@ import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs import predict

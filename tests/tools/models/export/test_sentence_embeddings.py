@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import Checkpoint, export_checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.tools.models.export.sentence_embeddings import write_modules
 from clozeline.train.startup.export_plan import ExportRequest, plan_export
 from tests.model.checkpoints.published import export_to, loaded

@@ -12,12 +12,9 @@ from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.inference.generation import prompt_ids
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    export_checkpoint,
-    model_without_weights,
-    read_checkpoint,
-)
+from clozeline.model.checkpoints._conversion.export import export_checkpoint, model_without_weights
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.registries import METHODS

@@ -8,7 +8,7 @@ import torch
 
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards

@@ -64,6 +64,21 @@ def test_positions_restart_with_a_translation(resets, second):
         assert found.tolist() == [[*range(6), *range(second, second + 4)]]
 
 
+def test_prefix_has_no_labels():
+    found = collated(
+        "decoder",
+        {
+            "input_ids": [[5, 6, 7, 8], [5, 6, 7], []],
+            "prefix_length": [[3], [0], []],
+        },
+        [1, 1, 0],
+    )
+
+    assert found["prefix_length"] == [3, 0, 0]
+    assert found["label_index"] == [2, 4, 5]
+    assert found["label_ids"] == [8, 6, 7]
+
+
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
 def test_bidirectional_rows_show_a_decoder_the_token_that_it_predicts(attention):
     """The state that predicts a token depends on this token, and with causal attention it must

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
+from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.row_form import RowForm

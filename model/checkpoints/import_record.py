@@ -1,4 +1,4 @@
-"""model.json of an imported folder: the record of the import, with a checksum of itself."""
+"""Files of a model folder of ours, and model.json: its record, with a checksum of itself."""
 
 import json
 from dataclasses import field
@@ -8,18 +8,17 @@ from typing import Any, Final
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import WeightsError
-from clozeline.files import publish_json
-from clozeline.model.checkpoints._conversion.tensor_files import read_checkpoint_json
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
-CONFIG: Final = "config.json"
-GENERATION: Final = "generation_config.json"
-_PUBLISHED_FILE: Final = "published.json"
-"""File of a run with the published config.json and generation_config.json of the model that the run
-continues."""
+MODEL: Final = "model.yaml"
+WEIGHTS: Final = "model.safetensors"
+UNREAD: Final = "unread."
+"""Prefix of the names of `Checkpoint.unread` in a folder of our own format."""
+_JSON_LIMIT: Final = 64 << 20
+"""Size in bytes of the largest JSON file that is parsed."""
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
@@ -88,38 +87,31 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
     return None if name is None else folder / name
 
 
-def find_published(folder: Path) -> dict[str, str]:
-    """Return the texts of config.json and generation_config.json that a model was published with.
+def read_checkpoint_json(path: Path) -> dict[str, Any]:
+    """Return the keys of a JSON file.
 
-    The folder is one of transformers, an import, or a run that continues one of them; without these
-    texts, the result is empty.
+    Raises:
+        WeightsError: the file is too large, not valid JSON, or not a mapping.
     """
-    # the folder is an import
-    if (path := folder / IMPORT_RECORD).is_file():
-        return read_import_record(path).published
-    # the folder is a run that continues a published model
-    if (path := folder / _PUBLISHED_FILE).is_file():
-        try:
-            return {
-                str(name): str(text)
-                for name, text in verify_checksum(read_checkpoint_json(path), path)[
-                    "published"
-                ].items()
-            }
-        except (ValueError, KeyError, AttributeError) as error:
-            raise WeightsError(
-                f"{path} is damaged: {error}; remove it to export without the published keys"
-            ) from error
-    # the folder is one of transformers
-    files = [folder / name for name in (CONFIG, GENERATION)]
-    return {
-        path.name: path.read_text(encoding="utf-8")
-        for path in files
-        if path.is_file() and read_checkpoint_json(path)
-    }
+    # refuse what is not a file, or too large for memory
+    if path.exists() and not path.is_file():
+        raise WeightsError(
+            f"{path}: expected a file, got a folder, pipe, socket or device; download it again"
+        )
 
+    if (size := path.stat().st_size) > _JSON_LIMIT:
+        raise WeightsError(
+            f"{path}: {size} bytes, expected at most {_JSON_LIMIT}; download it again"
+        )
 
-def store_published(source: Path, run: Path) -> None:
-    """Store the published texts of the model that a run continues, in case its source is lost."""
-    if published := find_published(source):
-        publish_json(run / _PUBLISHED_FILE, add_checksum({"format": 1, "published": published}))
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise WeightsError(f"{path}: not valid JSON: {error}; download it again") from error
+
+    if not isinstance(content, dict):
+        raise WeightsError(
+            f"{path}: expected keys and values, got {type(content).__name__}; download it again"
+        )
+
+    return content
