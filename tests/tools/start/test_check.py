@@ -69,6 +69,12 @@ class Disconnected(Focal):
         loss = super().forward(hidden, tensors)
         return loss if loss else torch.zeros(())
 
+class Squared(Focal):
+    """Has a figure that is no sum over rows."""
+    figures = {"squared_loss": "lower"}
+    def metrics(self, hidden, tensors):
+        return {"squared_loss": self(hidden, tensors) ** 2}
+
 class Undeclaring(Focal):
     def forward(self, hidden, tensors):
         return super().forward(hidden, tensors) * tensors["target"].mean()
@@ -180,6 +186,7 @@ def test_what_keeps_its_contract(check, name, words, registries):
             "got none, so that ranks wait for it",
         ),
         ("Undeclaring", "add up to those of the batch", "raised KeyError: 'target', in line"),
+        ("Squared", "figures, counts and gradients of micro-batches", "of squared_loss, got"),
         ("Steady", "as long as the learning rate", "expected a rate of 0 to change nothing"),
         (
             "Forgetting",

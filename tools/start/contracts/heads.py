@@ -295,7 +295,7 @@ def _in_classes(
 
 
 def check_micro_batches(case: HeadCase) -> None:
-    """Losses, counts and gradients of micro-batches add up to those of the batch."""
+    """Losses, figures, counts and gradients of micro-batches add up to those of the batch."""
     loss = case.compute_loss()
     count = case.head.count(case.batch)
     require(loss.total > 0, f"expected a loss above 0, got {loss.total.item()}")
@@ -314,16 +314,19 @@ def check_micro_batches(case: HeadCase) -> None:
         slices = [slice(at, at + size) for at in range(0, 6, size)]
         parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
         counted = sum(int(part.count) for part in parts)
-        total = torch.stack([part.total for part in parts]).sum()
         require(
             counted == count, f"micro-batches of {size}: expected {count} labels, got {counted}"
         )
-        close = torch.isclose(total, loss.total, rtol=1e-5)
-        require(
-            close,
-            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return "
-            "no mean",
-        )
+        total = torch.stack([part.total for part in parts]).sum()
+        for name, whole in {**loss.metrics, "the loss": loss.total}.items():
+            added = torch.stack(
+                [{**part.metrics, "the loss": part.total}[name] for part in parts]
+            ).sum()
+            require(
+                torch.isclose(added, whole, rtol=1e-5),
+                f"micro-batches of {size}: expected the sum {whole:.6g} of {name}, got "
+                f"{added:.6g}; return no mean",
+            )
 
         scale = max(gradient.abs().max() for gradient in expected)
         error = max(
