@@ -17,7 +17,7 @@ uncompressed."""
 Container: TypeAlias = Literal["arrow", "tar"]
 """Arrow IPC files, or WebDataset tars of the same blocks."""
 Codec: TypeAlias = Literal["none", "zstd"]
-"""Codec of the buffers of a block; a codec that pyarrow knows needs only a word here."""
+"""Codec of the buffers of a block; one that files of Arrow IPC know needs only a word here."""
 
 
 @config_class

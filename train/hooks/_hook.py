@@ -8,9 +8,10 @@
 
 A hook that changes gradients registers hooks of torch in `attach`: on parameters, for the gradients
 of a micro-batch, or before the optimizer's step, where gradients are averaged over ranks and
-clipped. DeepSpeed steps once per parameter group from ZeRO stage 1 on: `param_groups` then holds
-this group alone, and the gradients of the others are not there. A hook that needs all of them at
-once adds up over the groups.
+clipped. The gradient of a micro-batch is its part of the mean over the global batch, times the
+number of ranks: scale a threshold likewise. DeepSpeed steps once per parameter group from ZeRO
+stage 1 on: `param_groups` then holds this group alone, and the gradients of the others are not
+there. A hook that needs all of them at once adds up over the groups.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
