@@ -123,7 +123,9 @@ OF_ALGORITHMS = [
 
 def test_every_key_of_what_a_training_chooses_has_an_entry():
     for (package, _), algorithms in ALGORITHMS.items():
-        assert algorithms.keys() == {*BY_PACKAGE[f"clozeline.{package}"].available()}
+        assert algorithms.keys() == {*BY_PACKAGE[f"clozeline.{package}"].available()}, (
+            "add a case to tests/keys/train_algorithm_cases.py"
+        )
         entries = {f"{name}.{key}" for name, (_, of) in algorithms.items() for key in of}
         assert entries == own_keys(BY_PACKAGE[f"clozeline.{package}"])
 

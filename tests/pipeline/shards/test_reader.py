@@ -6,12 +6,14 @@ import os
 import pickle
 import random
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import xxhash
 from torch.utils.data import DataLoader, DistributedSampler
 
+from clozeline.pipeline.block_options import Codec
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.train.data.sets.datasets import Datasets
@@ -19,7 +21,7 @@ from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import toy_set, uids
 
 containers = pytest.mark.parametrize("container", ["arrow", "tar"])
-codecs = pytest.mark.parametrize("codec", ["none", "zstd"])
+codecs = pytest.mark.parametrize("codec", get_args(Codec))
 
 
 @containers

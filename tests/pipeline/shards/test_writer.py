@@ -4,6 +4,7 @@ of."""
 import json
 import tarfile
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from clozeline.columns import WEIGHT, Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
-from clozeline.pipeline.block_options import Compression
+from clozeline.pipeline.block_options import Codec, Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import (
@@ -28,7 +29,7 @@ from clozeline.pipeline.shards import (
 from clozeline.pipeline.shards.manifest import SHARD_LIMIT
 from tests.shard_sets import COLUMNS, IDS, list_column, rows, toy_set, write_set
 
-FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]
+FORMS = [(container, codec) for container in ("arrow", "tar") for codec in get_args(Codec)]
 forms = pytest.mark.parametrize(("container", "codec"), FORMS)
 
 
@@ -154,7 +155,7 @@ def test_rows_of_a_block_follow_the_row_size(tmp_path):
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", get_args(Codec))
 def test_bytes_of_an_arrow_shard(tmp_path, codec):
     """Magic, schema, the blocks one after the other, the end mark, the footer: nothing else."""
     shards = toy_set(tmp_path, [10], codec=codec)

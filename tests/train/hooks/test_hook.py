@@ -21,8 +21,9 @@ from tests.train.synthetic import VOCABULARY, RandomSource, build, tiny
 
 
 def hooked(name, **changes):
-    """A run with a hook; `CASE` in its own test file has the options that it needs."""
-    return tiny(hooks=[{"name": name, **declared("train.hooks", name, "CASE", {})}], **changes)
+    """A run with a hook; `CASE` in its own test file has the options, and keys of the `run`, that
+    it needs."""
+    return tiny(**{**choosing(f"hooks={name}"), **changes})
 
 
 @contract(HOOKS)
@@ -71,7 +72,7 @@ def choosing(*parts):
     for part in parts:
         key, _, name = part.partition("=")
         case = declared(PACKAGES[key], name, "CASE", {})
-        chosen = {"name": name, **case.get("prune", case)}
+        chosen = {"name": name, **case.get(key, case)}
         found |= case.get("run", {}) | {
             key: [*found["hooks"], chosen] if key == "hooks" else chosen
         }

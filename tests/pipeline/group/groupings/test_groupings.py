@@ -199,7 +199,7 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
 def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimum, data):
     """Each token is unlike all others, so a row tells which of its tokens open a word.
 
-    Its first one does.
+    The first one of the row, or of a document in it, does.
     """
     tokens = rows.columns["token_ids"]
     starts = [
@@ -232,7 +232,8 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
 
     for row in found if grouping.keeps_words else ():
         ids = row["ids"].tolist()
-        wanted = [place for place, token in enumerate(ids) if place == 0 or token in opens]
+        begins = {0, *(row["document_starts"].tolist() if grouping.holds_documents else ())}
+        wanted = [place for place, token in enumerate(ids) if place in begins or token in opens]
         assert row["word_starts"].tolist() == wanted
 
 
