@@ -32,12 +32,12 @@ from benchmarks.compression import clozeline, keep_result
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
+from clozeline.extensions.tasks.finetuning_scores import mean_text, read_scored
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import read_texts
 from clozeline.report.charts import Plot, dot, polyline, text
-from clozeline.tools.experiments.multirun.finetuning_scores import mean_text, read_scored
-from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.start.multirun.runner import run_step
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import milestone_tokens

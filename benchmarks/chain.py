@@ -46,8 +46,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.extraction_pages import read_pages
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.tools.experiments.multirun.python_pages import render_pages, write_warc
-from clozeline.tools.experiments.multirun.runner import write_pages
+from clozeline.tools.start.multirun.python_pages import render_pages, write_warc
+from clozeline.tools.start.multirun.runner import write_pages
 
 SMALLEST = "--most 40 --repeats 1"
 _TARGETS: Final = {"trafilatura": (1.0, 2.0), "resiliparse": (3.5, 3.5)}

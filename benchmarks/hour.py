@@ -38,12 +38,12 @@ import yaml
 from benchmarks.compression import clozeline, keep_result
 from benchmarks.peers.pretraining import LAYERS, LENGTH, TRAINERS
 from clozeline.extensions.evaluation.heldout_score import label_loss
-from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.multirun.finetuning_scores import (
+from clozeline.extensions.tasks.finetuning_scores import (
     difference_text,
     mean_text,
     read_scored,
 )
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.task_scores.task_run import set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines, step_records

@@ -9,7 +9,7 @@ from pydoc_data.topics import topics
 from typing import Final
 
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.tools.experiments.multirun.python_pages import write_warc
+from clozeline.tools.start.multirun.python_pages import write_warc
 
 _LONGEST: Final = 20_000
 _MENU: Final = "".join(

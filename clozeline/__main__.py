@@ -37,7 +37,6 @@ _HEADINGS: Final = {
     "shards": "look at documents and shard sets, and repair them",
     "runs": "use a trained model",
     "models": "import, export and compress models and tokenizers",
-    "experiments": "several trainings",
 }
 
 

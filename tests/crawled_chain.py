@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.tools.experiments.multirun.python_pages import write_warc
+from clozeline.tools.start.multirun.python_pages import write_warc
 from tests.pipeline.miniature import text
 
 ROOT = Path(__file__).parents[1]

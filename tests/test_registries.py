@@ -93,7 +93,7 @@ NAMED_BY_HAND = {
     ),
     "what rows hold is not yet a fact of their set": (
         "pipeline/tasks/readers/conll.py",
-        "tools/runs/pseudo_label.py",
+        "extensions/tasks/commands/pseudo_label.py",
         "tools/shards/validation/row_rules.py",
         "tools/start/contracts/heads.py",
         "train/data/sets/model_fit.py",
@@ -108,7 +108,7 @@ NAMED_BY_HAND = {
         "train/task_heads/_text_metrics.py",
         "pipeline/tables/lines.py",
         "pipeline/tables/texts.py",
-        "tools/runs/inference/unlabeled_rows.py",
+        "extensions/tasks/unlabeled_rows.py",
         "pipeline/tokenize/merge_steps.py",
         "extensions/datatrove/ingest/readers/datatrove.py",
     ),

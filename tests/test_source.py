@@ -46,10 +46,12 @@ FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
 USE_EXTENSIONS = (
     "tests/extensions/",
     "tests/benchmarks/",
+    "tests/clozeline/bench.py",
     "tests/golden_readers.py",
     "tests/tools/",
 )
-"""Tests that may need extensions: those of tools score tasks and smaller models by `evaluate`."""
+"""Tests that may need extensions: the bench starts every command, and those of tools score tasks
+and smaller models by `evaluate`."""
 OWN_TASKS = "pipeline/execution/executors/_executor.py"
 """A worker reads its work, after a check that this user wrote it."""
 STARTS = frozenset(

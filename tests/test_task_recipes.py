@@ -19,10 +19,10 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import read_task_metadata
+from tests.extensions.tasks.readers.reading import reader_of
+from tests.extensions.tasks.readers.test_glue import OFFICIAL
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import write_vocabulary
-from tests.pipeline.tasks.readers.reading import reader_of
-from tests.pipeline.tasks.readers.test_glue import OFFICIAL
 from tests.recipes import RECIPES, find_training, trainings
 
 NLI = ("entailment", "neutral", "contradiction")

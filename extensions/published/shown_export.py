@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export.verification import import_transformers
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
+from clozeline.tools.start.multirun.runner import run_step
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MAX_DIFFERENCE: Final = 1e-4

@@ -3,5 +3,5 @@
 Files outside of `commands` import torch.
 """
 
-NEEDS = ("evaluation",)
+NEEDS = ("evaluation", "tasks")
 PARTS = {"study": {"flops", "orderings"}}

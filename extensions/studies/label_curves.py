@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
+from clozeline.extensions.tasks.finetuning_scores import ScoredRun, mean_text
 from clozeline.terminal import align_rows
-from clozeline.tools.experiments.multirun.finetuning_scores import ScoredRun, mean_text
 
 _HEADS: Final = ("labeled rows", "all weights", "random weights", "baseline", "worth", "factor")
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from clozeline import HOME
 from clozeline.configuration.config import config_class, load_config
 from clozeline.errors import ConfigurationError
-from clozeline.tools.experiments.multirun.finetuning_scores import (
+from clozeline.extensions.tasks.finetuning_scores import (
     ScoredRun,
     read_scored,
     scores_path,

@@ -21,7 +21,7 @@ from clozeline.pipeline.execution.stages import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
-from clozeline.tools.experiments.multirun.runner import run_step, write_pages
+from clozeline.tools.start.multirun.runner import run_step, write_pages
 
 _MEASURE_PREFIX: Final = "heldout-"
 """Beginning of the name of a set that a measure is computed on."""

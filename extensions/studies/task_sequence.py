@@ -24,14 +24,14 @@ from clozeline.configuration.config import (
 )
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.evaluation.heldout_score import heldout_score
+from clozeline.extensions.tasks.finetuning_scores import mean_text
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath
-from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
-from clozeline.tools.experiments.multirun.runner import ExperimentTraining, run_step
 from clozeline.tools.model_folder import write_tensors
+from clozeline.tools.start.multirun.runner import ExperimentTraining, run_step
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import with_absolute_paths
 

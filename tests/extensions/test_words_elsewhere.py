@@ -15,10 +15,10 @@ from clozeline.configuration.words_elsewhere import _FILE, _read, translate_key,
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import HIDE
 from clozeline.extensions.inference.generation import Settings as GenerateSettings
+from clozeline.extensions.tasks.commands.finetune import FinetuneOptions
+from clozeline.extensions.tasks.commands.predict import PredictOptions
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.experiments.finetune import FinetuneOptions
-from clozeline.tools.runs.predict import PredictOptions
 from clozeline.train.command import main as train
 from clozeline.train.configuration.config import TrainConfig
 from tests.registries import REGISTRIES

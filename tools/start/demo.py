@@ -12,7 +12,7 @@ from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
-from clozeline.tools.experiments.multirun.runner import RANKS, ROOT, run_step, write_pages
+from clozeline.tools.start.multirun.runner import RANKS, ROOT, run_step, write_pages
 from clozeline.train.distributed.launcher import free_port
 
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"

@@ -22,8 +22,8 @@ from clozeline.extensions.studies.task_sequence import (
 )
 from clozeline.files import publish_json
 from clozeline.tools.command import run_as_script, run_tool
-from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
 from clozeline.tools.options import RunArgument
+from clozeline.tools.start.multirun.runner import experiment_settings, write_settings
 
 
 @config_class

@@ -52,19 +52,19 @@ from clozeline.extensions.studies.study_sets import (
     make_all_sets,
     parse_named_files,
 )
-from clozeline.files import publish_text, read_json
-from clozeline.pipeline.execution.stages import last_documents
-from clozeline.report.charts import SHADES
-from clozeline.report.html_page import grid, listing, page, section
-from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
-from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
-from clozeline.tools.experiments.multirun.finetuning_scores import (
+from clozeline.extensions.tasks.commands.finetune import FinetuneOptions, finetune
+from clozeline.extensions.tasks.finetuning_scores import (
     matrix_lines,
     read_by_split,
     read_scored,
     table_lines,
 )
-from clozeline.tools.experiments.multirun.runner import ExperimentTraining, collect_all
+from clozeline.files import publish_text, read_json
+from clozeline.pipeline.execution.stages import last_documents
+from clozeline.report.charts import SHADES
+from clozeline.report.html_page import grid, listing, page, section
+from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.start.multirun.runner import ExperimentTraining, collect_all
 from clozeline.train.logs.curves import heldout_losses, read_run
 
 

@@ -10,7 +10,7 @@ from clozeline.extensions.studies.published_scores import (
     read_own_scores,
 )
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
-from tests.tools.experiments.multirun.test_finetuning_scores import write
+from tests.extensions.tasks.test_finetuning_scores import write
 
 NAMES = sorted(path.stem for path in (HOME / "configs" / "published").glob("*.yaml"))
 

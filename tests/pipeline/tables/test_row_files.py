@@ -18,7 +18,7 @@ from clozeline.pipeline.tables import (
     read_sentences,
     read_text_lines,
 )
-from tests.pipeline.tasks.readers.reading import written
+from tests.extensions.tasks.readers.reading import written
 
 
 def rows_of(path, **options):

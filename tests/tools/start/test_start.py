@@ -19,10 +19,10 @@ from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
+from clozeline.tools.start.multirun.runner import run_step
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.new import main as new
 from clozeline.tools.start.project.templates import (

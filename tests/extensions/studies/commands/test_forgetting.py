@@ -23,7 +23,7 @@ from clozeline.extensions.studies.task_sequence import (
     summary,
     summary_lines,
 )
-from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.start.multirun import runner
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 from tests.tools.runs.task_scores.task_runs import start, tuned_run

@@ -30,10 +30,10 @@ from clozeline.files import publish_json
 from clozeline.model.build import build_model
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.start.multirun import runner
 from clozeline.train.configuration.config import TrainConfig
 from tests.extensions.studies.small_study import write_study, write_walks
-from tests.tools.experiments.multirun.test_finetuning_scores import write
+from tests.extensions.tasks.test_finetuning_scores import write
 from tests.train.written_runs import write_run_on
 
 

@@ -22,7 +22,7 @@ from clozeline.train.task_heads._metrics import CLASS_METRICS, NUMBER_METRICS, S
 from clozeline.train.task_heads._task_head import Judged, TaskScores
 from clozeline.train.task_heads._text_metrics import TEXT_METRICS
 from clozeline.train.task_heads.lm import LmTaskHead
-from tests.pipeline.tasks.readers.reading import reader_of
+from tests.extensions.tasks.readers.reading import reader_of
 from tests.shard_sets import fixed
 
 METRICS = {**CLASS_METRICS, **SEVERAL_METRICS, **NUMBER_METRICS}

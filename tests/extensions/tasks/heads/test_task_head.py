@@ -12,6 +12,13 @@ from clozeline.errors import IntegrityError
 from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
 from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskHead
 from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
+from clozeline.extensions.tasks.unlabeled_rows import (
+    InputColumns,
+    build_rows,
+    read_unlabeled,
+    task_reader,
+    task_rows,
+)
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.registries import HEADS as MODEL_HEADS
@@ -29,13 +36,6 @@ from clozeline.pipeline.tasks.readers import (
     read_task_metadata,
 )
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.inference.unlabeled_rows import (
-    InputColumns,
-    build_rows,
-    read_unlabeled,
-    task_reader,
-    task_rows,
-)
 from clozeline.tools.runs.task_scores.task_run import set_rows
 from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
@@ -44,6 +44,7 @@ from clozeline.train.task_heads._task_head import merge_shares
 from clozeline.train.task_heads.lm import LmTaskHead, _prompt_of
 from tests.contracts import contract
 from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
+from tests.extensions.tasks.readers.reading import rows_for
 from tests.model.generation.test_generate import perturbed
 from tests.pipeline.task_files import (
     make_chat_sets,
@@ -52,7 +53,6 @@ from tests.pipeline.task_files import (
     open_split,
     sentences,
 )
-from tests.pipeline.tasks.readers.reading import rows_for
 
 READER = SimpleNamespace(form="prose", options=SimpleNamespace(prefix="summarize: "))
 

@@ -9,11 +9,11 @@ import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
+from clozeline.extensions.tasks.commands import predict
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
-from clozeline.tools.runs import predict
 from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabulary

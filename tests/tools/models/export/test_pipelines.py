@@ -10,10 +10,10 @@ import torch
 import transformers
 from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
+from clozeline.extensions.tasks.commands import predict
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.tools.models.export_model import main as export_model
-from clozeline.tools.runs import predict
 from tests.pipeline.task_files import run as run_recipe
 from tests.pipeline.task_files import write_recipe_of
 from tests.tools.runs.task_scores.task_runs import start

@@ -1,0 +1,182 @@
+"""Predict rows without labels with a fine-tuned run.
+
+    clozeline predict RUN input=FILE output=FILE
+
+The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that
+`text`, `text_pair`, `words`, `question`, `context`, `choices` and `source` name; also the official
+layout of the task, such as SQuAD's JSON and CoNLL's columns, and lines of text in .txt. The output
+has a row for every row of the input, in order, as JSON lines, CSV, TSV or Parquet by its suffix.
+`layout` writes an official file: a GLUE submission or SQuAD's `{id: text}`. Rows are streamed; a
+killed command continues where it stopped, and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from clozeline.configuration.config import Names, config_class, to_data
+from clozeline.errors import ConfigurationError, plural
+from clozeline.extensions.tasks.prediction_files import (
+    TRUNCATED,
+    Layout,
+    PredictionParts,
+    check_output,
+    write_output,
+)
+from clozeline.extensions.tasks.unlabeled_rows import (
+    InputColumns,
+    Item,
+    build_rows,
+    read_unlabeled,
+    task_reader,
+    task_rows,
+)
+from clozeline.files import file_hash
+from clozeline.pipeline.tasks.readers import TaskReader
+from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
+from clozeline.tools.runs.data.run_sets import MovedSets
+from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
+
+if TYPE_CHECKING:
+    from clozeline.train.task_heads._task_head import Record
+
+
+@config_class
+class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
+    """Rows to predict, and the file to write."""
+
+    input: InputFile
+    """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
+    text (.txt)"""
+    output: OutputPath
+    """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
+    text: Names = field(default_factory=list)
+    """column of the text, several are joined by a space; empty: that of the training task. The same
+    holds for the other columns"""
+    text_pair: Names = field(default_factory=list)
+    """column of the second text of a pair"""
+    words: Names = field(default_factory=list)
+    """column of the words to tag: a list, or a text split at white space"""
+    question: Names = field(default_factory=list)
+    """column of the question"""
+    context: Names = field(default_factory=list)
+    """column of the text with the answer, or before the choices"""
+    choices: Names = field(default_factory=list)
+    """column of a list of choices, or the columns of single ones"""
+    source: Names = field(default_factory=list)
+    """column of the text from which to generate"""
+    id: str | None = None
+    """column to copy as `id`; null: none"""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """character between the fields of a table with quotes; null: a comma in .csv, a tab without
+    quotes in .tsv"""
+    columns: list[str] = field(default_factory=list)
+    """names of the columns of a CSV or TSV file without a header"""
+    layout: Layout | None = None
+    """official layout to write: glue or squad"""
+    part_rows: Positive = 4096
+    """rows held in memory at a time, after which a killed command continues"""
+
+
+_COLUMN_OPTIONS = ("text", "text_pair", "words", "question", "context", "choices", "source")
+"""Options that name columns of the input."""
+
+
+def predict(options: PredictOptions) -> Counter[str]:
+    """Write the predictions of all rows, and count them.
+
+    Returns:
+        the number of `rows`, of `truncated` rows, which are longer than the rows of training, and
+        of rows without a prediction by reason.
+    """
+    opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
+    check_output(options.output, options.layout, opened.answer)
+    keys = {name: names for name in _COLUMN_OPTIONS if (names := getattr(options, name))}
+    columns = InputColumns(keys, options.id, options.delimiter, options.columns)
+    reader = task_reader(opened.train.manifest)
+    settings = {
+        name: value
+        for name, value in to_data(options).items()
+        if name not in ("run", "data", "input", "output", "step")
+    }
+
+    description = {
+        "checkpoint": opened.trained.digest,
+        "input": file_hash(options.input),
+        **settings,
+    }
+
+    number = 0
+    first = 0
+    counts = Counter[str]()
+
+    with PredictionParts(options.output, description) as parts:
+        items = iter(read_unlabeled(options.input, task_rows(opened), reader, columns))
+        while group := list(islice(items, options.part_rows)):
+            if not parts.has(number):
+                parts.write(number, _records_of(opened, reader, group, first))
+            number = number + 1
+            first = first + len(group)
+
+        if not number:
+            raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
+        counts["rows"] = first
+
+        for record in parts.records(number):
+            if TRUNCATED in record:
+                counts["truncated"] += 1
+            if "rejected" in record:
+                counts[record["rejected"]] += 1
+
+        write_output(options.output, options.layout, parts.records(number), opened.answer)
+
+    return counts
+
+
+def _records_of(
+    opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int
+) -> list[Record]:
+    """Return the records of some rows in their order; rows without a prediction say why."""
+    items = [item for item, _ in group]
+    answer = opened.answer
+    rows, uids, missing, truncated = build_rows(task_rows(opened), reader, items)
+    records = {
+        number: {"rejected": reason, **answer.empty(items[number])}
+        for number, reason in missing.items()
+    }
+    if len(rows):
+        for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
+            number = uids[rows.fixed["document_uid"][row].tobytes()]
+            records[number] = answer.as_given(record, items[number], reader.form)
+
+    for item_number, tokens in truncated.items():
+        records[item_number][TRUNCATED] = tokens
+    return [
+        {"row": first + number, **({} if key is None else {"id": key}), **records[number]}
+        for number, (_, key) in enumerate(group)
+    ]
+
+
+def _predict(options: PredictOptions) -> None:
+    counts = predict(options)
+    rows = counts.pop("rows")
+    truncated = counts.pop("truncated", 0)
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    written = f"{options.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
+    sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, PredictOptions, _predict)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -1,0 +1,197 @@
+"""Self-train in rounds.
+
+    clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR
+
+Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before
+labels the texts of `unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels
+with a probability of at least `threshold`. It stops when `dev` was not scored higher for `patience`
+rounds, when the labels hardly change, or after `rounds`. Other words go to every training, as in
+`clozeline finetune`. The same command resumes; `rounds` and `patience` may be raised. Each round is
+a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import Field
+
+from clozeline.command_line import OtherKeys, Positional
+from clozeline.configuration.config import config_class
+from clozeline.extensions.tasks.commands.finetune import FinetuneOptions, finetune
+from clozeline.extensions.tasks.commands.pseudo_label import PseudoLabelOptions, pseudo_label
+from clozeline.extensions.tasks.finetuning_scores import read_scored
+from clozeline.files import publish_json, read_json
+from clozeline.pipeline.tables import read_list
+from clozeline.tools.command import (
+    InputFile,
+    ModelPath,
+    OutputPath,
+    Positive,
+    run_as_script,
+    run_tool,
+)
+from clozeline.tools.start.multirun.runner import experiment_settings, write_settings
+
+_STABLE_LABEL_SHARE: Final = 0.01
+"""Share of changed labels below which another round would give the same student."""
+
+
+@config_class
+class SelfTrainOptions:
+    """A model, a task with its files, and the rounds."""
+
+    body: Annotated[ModelPath, Positional(0)]
+    """a run, or a folder with a model"""
+    task: str
+    """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a
+    folder with a pipeline.yaml and a train.yaml"""
+    train: InputFile
+    """file with the labeled rows"""
+    unlabeled: InputFile
+    """file with one text per line, or the two of a pair separated by a tab; a first line with the
+    names of the task's text columns is a header"""
+    dev: InputFile
+    """file with the rows whose score decides when to stop"""
+    output: OutputPath
+    """folder for all rounds"""
+    rounds: Positive = 5
+    """most rounds after the first training"""
+    patience: Positive = 1
+    """rounds without a higher score after which it stops"""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """lowest probability of a label to train on"""
+    per_class: Positive | None = None
+    """maximum rows per class in a round, the most probable ones; default: all"""
+    words: Annotated[tuple[str, ...], OtherKeys("keys of the trainings")] = ()
+
+
+class Round(NamedTuple):
+    """Results of a round."""
+
+    labels: int
+    """rows labeled by the model of the round before"""
+    changed: float | None
+    """share of these rows that the round before lacks or labels otherwise, and vice versa; None: it
+    had none"""
+    metrics: dict[str, float]
+    """scores on dev; the first one decides"""
+
+    @property
+    def score(self) -> float:
+        """The metric that decides."""
+        return next(iter(self.metrics.values()))
+
+
+def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | None:
+    """Return why no other round follows, None if one does.
+
+    Example:
+        >>> found = [Round(0, None, {"accuracy": 0.7}), Round(90, None, {"accuracy": 0.7})]
+        >>> reason_to_stop(found, most=5, patience=1), reason_to_stop(found, most=5, patience=2)
+        ('no higher score for 1 round', None)
+    """
+    scores = [result.score for result in rounds]
+    without = len(scores) - 1 - scores.index(max(scores))
+    if without >= patience:
+        return f"no higher score for {without} round{'s' if without > 1 else ''}"
+    if rounds[-1].changed is not None and rounds[-1].changed < _STABLE_LABEL_SHARE:
+        return f"fewer than {_STABLE_LABEL_SHARE:.0%} of the labels changed"
+    return f"{most} rounds, as `rounds` says" if len(rounds) > most else None
+
+
+def self_train(options: SelfTrainOptions) -> list[Round]:
+    """Run the rounds that are missing, record each in rounds.json, and return all."""
+    body = options.body
+    words = options.words
+    output = options.output.resolve()
+
+    settings = experiment_settings(options, "body", "words", "output", "rounds", "patience")
+    write_settings(
+        output / "self-train.json",
+        {"body": str(body.resolve()), "overrides": list(words)} | settings,
+    )
+    rounds: list[Round] = []
+
+    while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
+        folder = output / f"round-{len(rounds)}"
+        before = output / f"round-{len(rounds) - 1}"
+        labels = _label(before / "seed-0", folder, options) if rounds else None
+        student = FinetuneOptions(
+            task=options.task,
+            train=options.train,
+            dev=options.dev,
+            output=folder,
+            pseudo=labels,
+            seeds=1,
+        )
+
+        finetune(body, student, words)
+        metrics = dict(read_scored(folder)[0].scores["metrics"])
+        rows = _rows_of(labels)
+        earlier = _rows_of(labels and before / labels.name)
+        changed = (
+            ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total()
+            if earlier
+            else None
+        )
+
+        rounds.append(Round(rows.total(), changed, metrics))
+        publish_json(output / "rounds.json", [result._asdict() for result in rounds])
+
+    return rounds
+
+
+def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
+    """Label the texts with a run, into a file of the folder.
+
+    Does nothing if this was completed before.
+    """
+    path = folder / "pseudo.jsonl"
+    if read_json(path.with_name(f"{path.name}.json")) is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        chosen = PseudoLabelOptions(
+            run=teacher,
+            input=options.unlabeled,
+            output=path,
+            threshold=options.threshold,
+            per_class=options.per_class,
+        )
+        pseudo_label(chosen)
+
+    return path
+
+
+def _rows_of(path: Path | None) -> Counter[str]:
+    """Return how often each labeled row is in a file; the same text may be there several times."""
+    return Counter(() if path is None or not path.is_file() else read_list(path, "none"))
+
+
+def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
+    """Yield a table of the rounds, and why the last one was the last."""
+    names = list(rounds[0].metrics)
+    best = max(range(len(rounds)), key=lambda number: rounds[number].score)
+    yield "round  labels  changed  " + "  ".join(names)
+    for number, result in enumerate(rounds):
+        changed = "-" if result.changed is None else f"{result.changed:.1%}"
+        scores = "  ".join(f"{result.metrics[name]:{len(name)}.4f}" for name in names)
+        yield (
+            f"{number:>5}  {result.labels:>6,}  {changed:>7}  "
+            f"{scores}{'  best' if number == best else ''}"
+        )
+    yield f"stopped: {reason}; the best run is round-{best}/seed-0"
+
+
+def _run(options: SelfTrainOptions) -> None:
+    rounds = self_train(options)
+    reason = reason_to_stop(rounds, options.rounds, options.patience)
+    print(*table_lines(rounds, str(reason)), sep="\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, SelfTrainOptions, _run)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

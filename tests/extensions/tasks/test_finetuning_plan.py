@@ -1,0 +1,78 @@
+"""What a fine-tuning says before and during its first run: numbers that follow rows and width, and
+given ones."""
+
+import pytest
+import yaml
+
+from clozeline.extensions.tasks.finetuning_plan import plan_finetuning, tell_time
+from clozeline.train.data.sets.finetuning import plan_learning_rate
+from tests.sealed_lines import sealed
+from tests.tools.runs.task_scores.task_runs import TASKS
+from tests.train.synthetic import plain_config
+
+AUTO = ["steps=auto", "optimizer.learning_rate=auto"]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """The folder of a small training set, and a recipe that leaves all to the program."""
+    folder = tmp_path_factory.mktemp("task")
+    train = TASKS["classes"][0](folder) / "train"
+    plain = plain_config(
+        data__shards=str(train), steps="auto", optimizer={"name": "adamw", "learning_rate": "auto"}
+    )
+    recipe = folder / "train.yaml"
+    recipe.write_text(yaml.safe_dump(plain | {"schedule": {"name": "linear"}}))
+    return recipe, train
+
+
+def test_everything_follows_rows_and_width_unless_it_is_given(task):
+    recipe, train = task
+    plan = plan_finetuning(recipe, [], [train], None)
+
+    assert (plan.seeds, plan.steps) == (5, max(40, 2 * plan.rows))  # batches of 8: 16 passes
+    assert plan.learning_rate == plan_learning_rate(20)
+    assert plan.given == ()
+
+    for part in ("5 seeds", f"{plan.steps} steps", f"{plan.rows} rows", "width 20", "seeds, steps"):
+        assert part in plan.line
+    given = plan_finetuning(recipe, ["steps=7", "optimizer.learning_rate=0.5"], [train, train], 2)
+
+    assert (
+        given.seeds,
+        given.steps,
+        given.learning_rate,
+        given.rows,
+    ) == (2, 7, 0.5, 2 * plan.rows)
+    assert given.given == ("steps", "optimizer.learning_rate")
+    assert "auto" not in given.line
+
+
+def test_the_time_is_at_least_that_of_the_arithmetic_and_then_measured(task, tmp_path):
+    """21 steps of 0.5 s of each of 2 runs of 240 steps: 240 s."""
+    recipe, train = task
+    plan = plan_finetuning(recipe, ["steps=240"], [train], 2)
+    said = []
+    tell = tell_time(tmp_path, plan, said.append)
+
+    assert not tell()
+    assert said == []
+
+    (tmp_path / "events.jsonl").write_text(sealed(event="start", least_s=3.0) + "\n")
+
+    assert not tell()
+
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 10))
+    )
+
+    assert not tell()
+    assert len(said) == 1
+    assert "at least 6 s" in said[0]
+
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 22))
+    )
+
+    assert tell()
+    assert "2 seeds × 240 steps, about 4 min" in said[1]

@@ -1,0 +1,260 @@
+"""Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by
+hand."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from clozeline.checksummed_json import add_checksum
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.tasks.commands import finetune
+from clozeline.extensions.tasks.commands.finetune import choose_words
+from clozeline.extensions.tasks.finetuning_scores import (
+    ScoredRun,
+    advice_lines,
+    average_lines,
+    comparison_lines,
+    matrix_lines,
+    read_by_split,
+    read_scored,
+    scores_path,
+    table_lines,
+)
+from clozeline.pipeline.tasks.readers import TaskMetadata
+
+FACTS = {
+    "name": "toy",
+    "head": "classification",
+    "labels": ["0", "1"],
+    "metrics": ["accuracy"],
+    "texts": 1,
+    "positive": None,
+    "low": 0.0,
+    "high": 1.0,
+}
+ANSWERS = [0, 1, 0, 1]
+
+
+def write(folder, seed, predicted, **changes):
+    right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
+    scores = {
+        "task": "toy",
+        "split": "dev",
+        "n": 4,
+        "seed": seed,
+        "set": "s",
+        "metrics": {"accuracy": right},
+        "unit": "texts",
+        "notes": {},
+        "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}},
+        **changes,
+    }
+
+    plain = {"scores": scores, "facts": FACTS}
+    (folder / "scores").mkdir(parents=True, exist_ok=True)
+    (folder / "scores" / f"seed-{seed}.json").write_text(
+        json.dumps(add_checksum(plain)), encoding="utf-8"
+    )
+
+
+def test_a_table_of_two_folders(tmp_path):
+    for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0]), (10, [0, 1, 1, 0])):
+        write(tmp_path / "a", seed, predicted)
+    write(tmp_path / "b", 0, [1, 1, 1, 0])
+    groups = [(name, read_scored(tmp_path / name)) for name in ("a", "b")]
+    lines = [" ".join(line.split()) for line in table_lines(groups)]
+
+    assert lines == [
+        "a: toy dev, 4 texts, 3 runs (seeds 0, 1, 10)",
+        "a share of 4 texts decides nothing: its standard error is up to 0.25",
+        "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 worse than words",
+        "b: toy dev, 4 texts, 1 run (seed 0)",
+        "a share of 4 texts decides nothing: its standard error is up to 0.25",
+        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 worse than majority "
+        "and words",
+    ]
+
+    (line,) = comparison_lines(groups)
+
+    assert line == "b - a: accuracy -0.5000 (one seed)"
+    assert list(comparison_lines(groups[:1])) == []
+
+    write(tmp_path / "b", 1, [0, 1, 1, 0])
+    (line,) = comparison_lines(
+        [
+            groups[0],
+            ("b", read_scored(tmp_path / "b")),
+        ]
+    )
+
+    assert line == "b - a: accuracy -0.3750 ± 0.4268", "0.25 of three seeds, 0.1768 of two"
+
+    write(tmp_path / "other", 0, ANSWERS, set="other")
+
+    with pytest.raises(
+        ConfigurationError, match="a comparison needs scores on one set, got 2: other, s"
+    ):
+        list(comparison_lines([groups[0], ("other", read_scored(tmp_path / "other"))]))
+
+
+def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_path):
+    """A given learning rate is not proposed again; a score above all baselines says nothing."""
+    write(tmp_path / "a", 0, [0, 1, 0, 0])
+    first = " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+
+    for part in (
+        "worse than counting words",
+        "accuracy 0.7500 against 0.8000",
+        "seed 0",
+        "400",
+        "larger body",
+        "text",
+    ):
+        assert part in first
+
+    assert "learning_rate" not in first
+
+    given = " ".join(advice_lines(read_scored(tmp_path / "a"), 400, ["optimizer.learning_rate"]))
+
+    assert "optimizer.learning_rate" in given
+    assert "1e-3" not in given
+
+    write(tmp_path / "a", 1, [1, 0, 1, 0])
+
+    assert "mean of 2 seeds" in " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+
+    write(tmp_path / "b", 0, ANSWERS)
+
+    assert advice_lines(read_scored(tmp_path / "b"), 400) == []
+
+    write(
+        tmp_path / "c",
+        0,
+        [1, 1, 0, 0],
+        baselines={"majority": {"accuracy": 0.75}, "own": {"accuracy": 0.2}},
+    )
+
+    assert "most frequent answer" in " ".join(advice_lines(read_scored(tmp_path / "c"), 400))
+
+
+def test_a_matrix_of_folders_by_sets(tmp_path):
+    """Means over seeds; the gap is dev less the mean of the others."""
+    for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0])):
+        write(tmp_path / "en", seed, predicted)
+
+        for name, other in (("de", [0, 1, 1, 0]), ("fr", [0, 1, 0, 0])):
+            write(tmp_path / "en", seed, other, set=name)
+            path = scores_path(tmp_path / "en", f"test_{name}", seed)
+            path.parent.mkdir(exist_ok=True)
+            (tmp_path / "en" / "scores" / f"seed-{seed}.json").rename(path)
+
+        write(tmp_path / "en", seed, predicted)
+
+    write(tmp_path / "fr", 0, [0, 1, 0, 0])
+    found = list(matrix_lines([(name, read_by_split(tmp_path / name)) for name in ("en", "fr")]))
+
+    assert [line.split() for line in found] == [
+        ["accuracy", "dev", "de", "fr", "gap"],
+        ["en", "0.8750", "0.5000", "0.7500", "0.2500"],
+        ["fr", "0.7500", "-", "-", "-"],
+    ]
+
+
+def test_folders_that_hold_no_scores(tmp_path):
+    with pytest.raises(
+        ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"
+    ):
+        read_scored(tmp_path)
+
+    write(tmp_path, 0, ANSWERS)
+    write(tmp_path, 1, ANSWERS, set="other")
+    with pytest.raises(ConfigurationError, match="scored on different sets"):
+        read_scored(tmp_path)
+    (tmp_path / "scores" / "seed-1.json").write_text('{"scores": ', encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"seed-1.json: is damaged .*; remove it"):
+        read_scored(tmp_path)
+
+
+def runs(task, *metrics):
+    """A run for each seed; metrics that the task does not name do not count."""
+    named = tuple(name for name in metrics[0] if name != "further")
+    facts = TaskMetadata(name=task, head="classification", labels=("0", "1"), metrics=named)
+    return [
+        ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)
+    ]
+
+
+def test_metrics_are_averaged_before_tasks():
+    folders = [
+        (
+            "a",
+            {
+                "dev": runs(
+                    "mrpc",
+                    {"accuracy": 0.8, "f1": 0.9, "further": 0.0},
+                    {"accuracy": 0.6, "f1": 0.7},
+                )
+            },
+        ),
+        (
+            "b",
+            {
+                "dev": runs("mnli", {"accuracy": 0.5}),
+                "mm": runs("mnli", {"accuracy": 0.7}),
+            },
+        ),
+        (
+            "c",
+            {
+                "dev": runs("sst2", {"accuracy": 0.9}),
+                "other": runs("sst2", {"accuracy": 0.0}),
+            },
+        ),
+    ]
+
+    *tasks, last = average_lines(folders)
+
+    assert [line.split()[:2] for line in tasks] == [
+        ["mrpc", "75.00"],
+        ["mnli", "60.00"],
+        ["sst2", "90.00"],
+    ]
+    assert "on dev, mm" in tasks[1]
+    assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
+
+
+def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatch):
+    scores = {"run-0": 0.5, "run-1": 0.7, "run-2": 0.7, "run-3": 0.6}
+    trained = []
+
+    def collect(trainings):
+        trained.extend(trainings)
+
+    def read(folder):
+        metrics = {"accuracy": scores[folder.name], "other": 1.0}
+        return [
+            SimpleNamespace(
+                scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other"))
+            )
+        ]
+
+    monkeypatch.setattr(finetune, "collect_all", collect)
+    monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
+    chosen, lines = choose_words(
+        tmp_path,
+        Path("train.yaml"),
+        ["seed=0"],
+        {"steps": [1, 2, 3, 4]},
+    )
+
+    assert chosen == ["steps=2"]
+    assert [training.overrides for training in trained] == [
+        ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"]
+        for number in range(4)
+    ]
+    assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
+    assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == [
+        "steps=2"
+    ]
