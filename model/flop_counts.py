@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from torch import nn
 
 from clozeline.model.layers.stack import Stack
@@ -46,17 +47,26 @@ class FlopCounts:
         body, *heads = self._forward_flops(
             tokens_per_row, target_tokens_per_row, labels_per_row, documents
         )
-        below = passes_body(self.family, adapted=self.adapter_in_use is not None)
+        trained = any(parameter.requires_grad for parameter in self.family.parameters())
+        below = trained or self.adapter_in_use is not None
         total = body + self.body_backward_flops(tokens_per_row, body)
         for head, forward in zip(self.heads.values(), heads, strict=True):
-            total += forward + head_backward_flops(head, forward, below=below)
+            total += forward + _head_backward_flops(head, forward, below=below)
         return total
 
     def body_backward_flops(self, tokens: int, forward: float) -> float:
-        """Return the FLOPs of the body's backward pass, from those of its forward pass."""
-        return body_backward_flops(
-            self.family, tokens, forward, adapted=self.adapter_in_use is not None
-        )
+        """Return the FLOPs of the body's backward pass, from those of its forward pass.
+
+        Each matrix product of the forward pass has two in the backward pass: one for the gradient
+        of its input, if gradients pass, and one for that of its matrix, if the matrix trains.
+        Products of two states, in attention, always have both.
+        """
+        # an adapter trains in the lowest layer
+        parts = _parts_of(self.family, adapted=self.adapter_in_use is not None)
+        matrix_flops = 2.0 * tokens * sum(part.entries for part in parts)
+        passed = [part for part in parts if part.is_passed]
+        state_flops = 2.0 * (forward - matrix_flops) * len(passed) / len(parts)
+        return state_flops + 2.0 * tokens * sum(part.entries + part.trained for part in passed)
 
     def forward_flops(
         self,
@@ -80,10 +90,17 @@ class FlopCounts:
         """Return the FLOPs of the body, followed by those of each head."""
         labeled = target_tokens or tokens
         units = {"label": labeled if labels is None else labels, "token": labeled, "row": 1}
-        alone = {(tokens, target_tokens): 1.0} if documents is None else documents
-        body = sum(count * self.family.flops(*lengths) for lengths, count in alone.items())
+        body = self.states_flops(tokens, target_tokens, documents)
         body += units["label"] * self.family.label_flops(labeled)
         return [body, *(units[unit] * flops for unit, flops in self.head_flops)]
+
+    def states_flops(
+        self, tokens: int, target_tokens: int, documents: DocumentCounts | None
+    ) -> float:
+        """Return the forward FLOPs of one row's hidden states; see `flops`."""
+        counts = {(tokens, target_tokens): 1.0} if documents is None else documents
+        lengths = np.array(list(counts)).T
+        return float(np.sum(self.family.flops(*lengths) * list(counts.values())))
 
 
 @dataclass(frozen=True)
@@ -97,34 +114,12 @@ class _Part:
     """whether gradients pass through the layer"""
 
 
-def body_backward_flops(
-    family: nn.Module, tokens: float, forward: float, *, adapted: bool
-) -> float:
-    """Return the FLOPs of a family's backward pass for `tokens`, from those of its forward pass.
-
-    Each matrix product of the forward pass has two in the backward pass: one for the gradient of
-    its input, if gradients pass, and one for that of its matrix, if the matrix trains. Products of
-    two states, in attention, always have both. `adapted`: parameters outside the family train in
-    its lowest layer.
-    """
-    parts = _parts_of(family, adapted=adapted)
-    matrix_flops = 2.0 * tokens * sum(part.entries for part in parts)
-    passed = [part for part in parts if part.is_passed]
-    state_flops = 2.0 * (forward - matrix_flops) * len(passed) / len(parts)
-    return state_flops + 2.0 * tokens * sum(part.entries + part.trained for part in passed)
-
-
-def head_backward_flops(head: nn.Module, forward: float, *, below: bool) -> float:
+def _head_backward_flops(head: nn.Module, forward: float, *, below: bool) -> float:
     """Return the FLOPs of a head's backward pass; `below`: gradients pass on to the body."""
     matrices = [parameter for parameter in head.parameters() if len(full_shape(parameter)) > 1]
     trained = any(parameter.requires_grad for parameter in matrices) if matrices else below
     passes = below or (trained and len(matrices) > 1)
     return forward * (trained + passes)
-
-
-def passes_body(family: nn.Module, *, adapted: bool) -> bool:
-    """Return whether some parameter below the heads trains."""
-    return adapted or any(parameter.requires_grad for parameter in family.parameters())
 
 
 def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:

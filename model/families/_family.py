@@ -148,7 +148,7 @@ class ModelFamily(Declared, nn.Module, ABC):
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the forward FLOPs of one row, without heads."""
+        """Return the forward FLOPs of one row, without heads; of each, for arrays of lengths."""
 
     def label_flops(self, tokens: int) -> float:
         """Return the FLOPs that each labeled position adds to `flops`, for a row of `tokens`."""

@@ -12,7 +12,6 @@ from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
 from clozeline.model.layers.stack import Stack, layer_states
-from clozeline.model.parameters.flops import stack_flops
 
 
 class Decoder(ModelFamily):
@@ -64,4 +63,4 @@ class Decoder(ModelFamily):
         return layer_states(self.stack, lambda: self(tensors))
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        return stack_flops(self.config, tokens, causal=True)
+        return self.stack.flops(tokens)

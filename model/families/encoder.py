@@ -11,7 +11,6 @@ from clozeline.model.families import ModelFamily
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding, pair_mask
 from clozeline.model.layers.stack import Stack, layer_states
-from clozeline.model.parameters.flops import stack_flops
 
 MODE_TYPES = 6
 """Number of segment types that distinguish UniLM's modes; a smaller table has segments only."""
@@ -61,4 +60,4 @@ class Encoder(ModelFamily):
         return layer_states(self.stack, lambda: self(tensors))
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        return stack_flops(self.config, tokens)
+        return self.stack.flops(tokens)

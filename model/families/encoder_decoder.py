@@ -15,7 +15,7 @@ from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.stack import Stack, layer_states
-from clozeline.model.parameters.flops import matrix_flops, stack_flops
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class EncoderDecoder(ModelFamily):
@@ -102,10 +102,10 @@ class EncoderDecoder(ModelFamily):
         return self.config.decoder
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        source = stack_flops(self.config, tokens)
+        source = self.encoder.flops(tokens)
         if self.connector is not None:
             source += tokens * matrix_flops(self.connector)
-        return source + stack_flops(self.config.decoder, target_tokens, causal=True, source=tokens)
+        return source + self.decoder.flops(target_tokens, tokens)
 
 
 class Connector(nn.Module):

@@ -21,7 +21,6 @@ from clozeline.model.families.encoder import Encoder
 from clozeline.model.heads import Head
 from clozeline.model.layers.stack import Stack
 from clozeline.model.loss import at_labels
-from clozeline.model.parameters.flops import stack_flops
 from clozeline.model.parameters.initial_values import Draw, constant
 
 _STACK = "family.stack."
@@ -188,7 +187,7 @@ class ReplacedTokens(Encoder):
         }
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        return super().flops(tokens, target_tokens) + stack_flops(self.generator_sizes, tokens)
+        return super().flops(tokens, target_tokens) + self.generator.flops(tokens)
 
 
 def generator_config(config: ReplacedTokens.Options) -> ModelConfig:

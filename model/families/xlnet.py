@@ -1,6 +1,7 @@
 """XLNet (arXiv 1906.08237): a content stream, and a query stream that does not see its tokens."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,6 @@ from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position
 from clozeline.model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
 from clozeline.model.layers.vocabulary import Embeddings
-from clozeline.model.parameters.flops import layer_flops
 from clozeline.model.parameters.initial_values import Draw
 
 
@@ -96,18 +96,14 @@ class XLNet(ModelFamily):
         )
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        config = self.config
-        waves = 2 * tokens - 1
-        wide = config.attention_heads * config.head_width
-        positions = 2 * waves * wide * config.dim + tokens * 2 * wide * (waves + 2)
-        return config.layers * (layer_flops(config, tokens, tokens) + positions)
+        layers: Any = self.layers
+        keys = sum(layer.attention.body.key_flops(tokens) for layer in layers)
+        return keys + tokens * self.label_flops(tokens)
 
     def label_flops(self, tokens: int) -> float:
         """Return what the query of a predicted position adds: no keys, values or waves."""
-        config = self.config
-        wide = config.attention_heads * config.head_width
-        scores = 2 * wide * (2 * tokens - 1 + 2) - 4 * config.dim * wide
-        return config.layers * (layer_flops(config, 1, tokens) + scores)
+        layers: Any = self.layers
+        return sum(layer.flops(1, tokens) for layer in layers)
 
 
 def _refuse_unread(config: ModelConfig) -> None:

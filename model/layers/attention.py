@@ -14,6 +14,7 @@ from clozeline.model.layers.documents import attend
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
+from clozeline.model.parameters.flops import matrix_flops
 
 Before: TypeAlias = Callable[
     [Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]
@@ -100,6 +101,16 @@ class Attention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)
+
+    def flops(self, queries: float, keys: float, visible: float) -> float:
+        """Return the forward FLOPs of a row, in which each query reads `visible` keys."""
+        projections = queries * matrix_flops(self.query, self.out)
+        projections += keys * matrix_flops(self.key, self.value)
+        return projections + self.score_flops(queries, visible)
+
+    def score_flops(self, queries: float, visible: float) -> float:
+        """Return the FLOPs of scores and averages alone."""
+        return 4 * self.query.out_features * queries * visible
 
 
 def attend_capped(

@@ -92,6 +92,11 @@ class DisentangledAttention(Attention):
 
         return scores
 
+    def score_flops(self, queries: float, visible: float) -> float:
+        """The projections of relative positions are needed once per batch, and do not count."""
+        positions = 2 * self.query.out_features * self.chosen.rows * (self.chosen.terms - 1)
+        return super().score_flops(queries, visible) + queries * positions
+
 
 def relative_row(distance: Tensor, max_distance: int, buckets: int | None) -> Tensor:
     """Return the table row of each distance query - key, int64 of any shape.
@@ -181,6 +186,10 @@ class ConvolutionLayer(Layer):
         convolved = self.act(self.dropout(self.convolution(x, plan.mask)))
         return self.norm(super().forward(x, plan, source, source_plan) + convolved)
 
+    def flops(self, tokens: float, visible: float, source: float = 0) -> float:
+        convolved = 2 * tokens * self.convolution.weight.numel()
+        return super().flops(tokens, visible, source) + convolved
+
 
 class MaskDecoder(Layer):
     """The enhanced mask decoder (§3.2): absolute positions enter only where tokens are decoded.
@@ -202,6 +211,9 @@ class MaskDecoder(Layer):
         for _ in range(self.steps):
             query = self.feed_forward(self.attention(query, plan, x))
         return query
+
+    def flops(self, tokens: float, visible: float, source: float = 0) -> float:
+        return self.steps * super().flops(tokens, visible, source)
 
 
 def build_layers(config: ModelConfig, layers: int, cross: bool) -> list[Layer]:

@@ -1,5 +1,7 @@
 """A Transformer layer: residual blocks around attention and the feed-forward block."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
@@ -8,10 +10,13 @@ from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class Residual(nn.Module):
     """A residual block with norms where `norm_place` says; `normed=False` omits the first norm."""
+
+    body: Any
 
     def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
         super().__init__()
@@ -105,3 +110,13 @@ class Layer(nn.Module):
         if self.cross is not None:
             x = self.cross(x, source, source_plan)
         return self.feed_forward(x)
+
+    def flops(self, tokens: float, visible: float, source: float = 0) -> float:
+        """Return the forward FLOPs of a row, in which a token reads `visible` tokens.
+
+        `source` is the length of the encoder's row, for cross-attention.
+        """
+        total: float = self.attention.body.flops(tokens, tokens, visible)
+        if self.cross is not None:
+            total += self.cross.body.flops(tokens, source, source)
+        return total + tokens * matrix_flops(self.feed_forward.body)

@@ -10,6 +10,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.layer import FeedForward, Residual
 from clozeline.model.layers.masks import BLOCKED
 from clozeline.model.layers.position import frequencies
+from clozeline.model.parameters.flops import matrix_flops
 from clozeline.model.parameters.initial_values import Draw
 
 
@@ -91,6 +92,17 @@ class RelativeAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)
 
+    def flops(self, queries: float, tokens: float) -> float:
+        """Return the forward FLOPs of some queries that read a row, whose keys are there."""
+        columns = 2 * tokens + (2 * tokens - 1) + len(self.segments)
+        products = matrix_flops(self.query, self.out) + 2 * self.query.out_features * columns
+        return queries * products
+
+    def key_flops(self, tokens: float) -> float:
+        """Return the FLOPs of the keys and values of a row, and of the waves of distances."""
+        waves = (2 * tokens - 1) * matrix_flops(self.position)
+        return tokens * matrix_flops(self.key, self.value) + waves
+
 
 class RelativeLayer(nn.Module):
     """Relative attention and the feed-forward block, each in a residual connection."""
@@ -102,6 +114,11 @@ class RelativeLayer(nn.Module):
 
     def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
         return self.feed_forward(self.attention(x, plan))
+
+    def flops(self, queries: float, tokens: float) -> float:
+        """Return the forward FLOPs of some queries that read a row, whose keys are there."""
+        attention: float = self.attention.body.flops(queries, tokens)
+        return attention + queries * matrix_flops(self.feed_forward.body)
 
 
 def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:

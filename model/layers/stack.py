@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ from clozeline.model.layers.position import (
 )
 from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import Embeddings
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class Stack(nn.Module):
@@ -185,6 +187,17 @@ class Stack(nn.Module):
             x, *_ = self.universal(x, apply, len(self.order), waves, real, may_end=cache is None)
 
         return self.dropout(self.norm(x))
+
+    def flops(self, tokens: float, source: float = 0) -> float:
+        """Return the forward FLOPs of a row; `source`: tokens of the encoder's row."""
+        total = tokens * matrix_flops(self.embeddings.project)
+        for index, number in enumerate(self.order):
+            window = tokens if index not in self.local_layers else 2 * (self.window or 0) + 1
+            # in a causal stack, a token sees half of the row on average
+            visible = np.minimum(window, tokens) / (2 if self.causal else 1)
+            layer: Any = self.layers[number]
+            total += layer.flops(tokens, visible, source)
+        return total
 
     def share(self, other: Self) -> None:
         """Use the weights of another stack, except for positions and cross-attention."""

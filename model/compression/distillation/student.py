@@ -300,11 +300,7 @@ class Teacher:
         """Return the forward FLOPs of one row; see `Model.flops`."""
         if self._reads_heads:
             return self.model.forward_flops(tokens, target_tokens, labels, documents)
-        lengths_of_documents = {(tokens, target_tokens): 1.0} if documents is None else documents
-        return sum(
-            count * self.model.family.flops(*lengths)
-            for lengths, count in lengths_of_documents.items()
-        )
+        return self.model.states_flops(tokens, target_tokens, documents)
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the wanted tensors of a batch, each under its name with the prefix `teacher_`."""

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -34,6 +35,15 @@ def test_local_layers_and_unlike_decoders_count_what_they_see():
     wide = built("encoder_decoder", **both, decoder_ffn_dim=50).family.flops(5, 3)
 
     assert wide - built("encoder_decoder", **both).family.flops(5, 3) == 3 * 2 * 2 * 24 * 10
+
+
+def test_a_layer_counts_its_own_products():
+    network = built("encoder")
+    block = network.family.stack.layers[0].feed_forward.body
+    block.up, block.down = nn.Linear(24, 60), nn.Linear(60, 24)
+    found = network.family.flops(11, 0)
+
+    assert found == counted(network, batch_for("encoder", lengths=[11]))
 
 
 def test_maps_between_widths_count():
