@@ -111,9 +111,7 @@ def write_inputs(folder):
     miniature.write_recipe(
         folder, f"{plain}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n"
     )
-    (folder / "items1.txt").write_text(
-        " ".join(miniature.text(9, 15).split()[7:40]) + "\n", encoding="utf-8"
-    )
+    (folder / "items1.txt").write_text(" ".join(miniature.text(9, 15).split()[7:40]) + "\n")
     task_files.write_task(folder / "task1" / "files")
     task_files.write_vocabulary(folder / "task1" / "words")
     task_files.write_recipe(folder / "task1")
@@ -126,36 +124,30 @@ def write_inputs(folder):
     }
 
     for name, changes in _TRAININGS.items():
-        (folder / name).write_text(
-            yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8"
-        )
+        (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})))
     # small files of some tools
     shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
-    (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
-    (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
+    (folder / "texts.txt").write_text("a text\n")
+    (folder / "words.txt").write_text("immunology " * 30)
 
     for name in ("first", "second"):
-        (folder / f"{name}.yaml").write_text(
-            yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8"
-        )
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, "shards": TASK_SET}))
 
     (folder / "tuning").mkdir()
     shutil.copy(folder / "task1" / "recipe.yaml", folder / "tuning" / "pipeline.yaml")
-    (folder / "tuning" / "train.yaml").write_text(_TUNING, encoding="utf-8")
+    (folder / "tuning" / "train.yaml").write_text(_TUNING)
     # a study of two variants
     study = write_study(folder, flops=3e8, one="masked_lm", two="more")
     short = _MASKED.replace("64", "48")
     more = "{name: masked_lm, label: more, max_length: 48, mask_rate: 0.3}"
-    (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{short}, {more}]\n", encoding="utf-8")
+    (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{short}, {more}]\n")
 
 
 # before any limit on files: its first import makes a semaphore, which is a file, and warns if it
 # cannot
 import_module("sklearn.base")
 
-_SECTIONS = (
-    (Path(__file__).parent / "command_lines.txt").read_text(encoding="utf-8").split("\n\n# ")[1:]
-)
+_SECTIONS = (Path(__file__).parent / "command_lines.txt").read_text().split("\n\n# ")[1:]
 COMMANDS = {
     name: command
     for group in commands().values()

@@ -102,7 +102,7 @@ def test_a_hidden_command_is_told_from_an_unknown_one(lab, monkeypatch, capsys):
 
 
 def test_ours_declare_what_is_there():
-    project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
     known = find_extensions()
 
     for each in (each for each in known.values() if each.distribution == "clozeline"):

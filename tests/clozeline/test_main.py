@@ -55,9 +55,7 @@ def test_help_lists_all(tmp_path):
 
 def test_answers_of_the_command_itself(tmp_path):
     """It passes on the exit code of a command, as the installed script does."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "version"
-    ]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     no_such = "error: no command 'inspect-shards'; did you mean 'inspect-shard'?\n"
     for words, code, out, error in (
         (["--version"], 0, f"clozeline {version}\n", ""),
@@ -83,7 +81,5 @@ def test_answers_of_the_command_itself(tmp_path):
 )
 def test_modules_of_the_user_do_not_hide_ours(tmp_path, words):
     for name in ("pipeline", "model", "train", "tools", "extensions"):
-        (tmp_path / f"{name}.py").write_text(
-            "raise SystemExit('the wrong module')\n", encoding="utf-8"
-        )
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr

@@ -89,7 +89,7 @@ def test_an_installed_wheel_goes_from_texts_to_an_exported_model(distributions, 
     site = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
     # dependencies of this environment, after what is installed; the links of its own `.pth` files
     # to the checkout are not followed
-    Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", distributions[1], cwd=tmp_path)
     texts = tmp_path / "texts"
     texts.mkdir()

@@ -203,7 +203,7 @@ def train(world, config):
 
 def start(pool, plain):
     path = Path(plain["output"]).with_suffix(".yaml")
-    path.write_text(yaml.safe_dump(plain), encoding="utf-8")
+    path.write_text(yaml.safe_dump(plain))
     assert {*pool.run(train, path)} == {0}
 
 

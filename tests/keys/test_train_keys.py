@@ -39,7 +39,7 @@ def base(folder, one_rank):
         data__shards=str(folder / "sets" / "train" / "manifest.json"), output=str(folder / "base")
     )
     config = folder / "base.yaml"
-    config.write_text(yaml.safe_dump(plain | BASE | {"steps": 1, "seed": 3}), encoding="utf-8")
+    config.write_text(yaml.safe_dump(plain | BASE | {"steps": 1, "seed": 3}))
 
     assert one_rank.run(start, config) == [(0, "")]
 
@@ -49,7 +49,7 @@ def result_of(output):
     weights."""
     digest = hashlib.sha256()
 
-    for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (output / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
         kept = {
             key: record.get(key) for key in ("step", "losses", "gradient_norm", "learning_rate")
@@ -78,16 +78,14 @@ def run_with(folder, pool, changes):
         text = yaml.safe_dump(with_keys(plain, changes))
         text = text.replace("{sets}", str(folder / "sets")).replace("{base}", str(folder / "base"))
         config = output.with_suffix(".yaml")
-        config.write_text(text, encoding="utf-8")
+        config.write_text(text)
         ((code, message),) = pool.run(start, config)
 
         assert code in (0, 64), message
 
-        kept.write_text(
-            json.dumps([REFUSED if code else result_of(output), message]), encoding="utf-8"
-        )
+        kept.write_text(json.dumps([REFUSED if code else result_of(output), message]))
 
-    return json.loads(kept.read_text(encoding="utf-8"))
+    return json.loads(kept.read_text())
 
 
 LISTS = ("hooks", "distil.losses")

@@ -115,7 +115,7 @@ class GrowingCorpus:
         return found
 
     def _read(self, name):
-        body = (self.folder / name).read_text(encoding="utf-8")
+        body = (self.folder / name).read_text()
         if name.endswith(".jsonl"):
             return [json.loads(line)["text"] for line in body.splitlines()]
         if name.endswith(".csv"):
@@ -136,5 +136,5 @@ class GrowingCorpus:
             body = table.getvalue()
         else:
             body = "\n\n\n".join(documents)
-        (self.folder / name).write_text(body, encoding="utf-8", newline="")
+        (self.folder / name).write_text(body, newline="")
         return name

@@ -115,7 +115,7 @@ class History:
     def _words(self, output, recipe):
         path = self.folder / f"{output.name}.yaml"
         whole = {**recipe, "input": self.corpus.inputs(), "output": str(output)}
-        path.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.safe_dump(whole, sort_keys=False))
         return ["--quiet", "--config", str(path)]
 
     def _run_and_kill(self):
@@ -220,7 +220,7 @@ class History:
         words = b" ".join(self.corpus.read_all().values()).decode().split()
         starts = [self.random.randrange(len(words) - 20) for _ in range(4)]
         lines = [" ".join(words[start : start + 16]) for start in starts]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text("\n".join(lines) + "\n")
         self.recipe["decontaminate"] = {"against": [str(path)]}
 
 

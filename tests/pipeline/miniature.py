@@ -51,9 +51,7 @@ def write_corpus(folder, documents=120):
     ]
 
     for part in range(3):
-        (folder / f"part{part}.jsonl").write_text(
-            "\n".join(lines[part::3]) + "\n", encoding="utf-8"
-        )
+        (folder / f"part{part}.jsonl").write_text("\n".join(lines[part::3]) + "\n")
 
     return folder / "*.jsonl"
 
@@ -106,7 +104,7 @@ STAGES = [name for name in all_stages() if f"\n{name}:" in COMPLETE]
 
 def write_recipe(folder, recipe=RECIPE):
     path = folder / "recipe.yaml"
-    path.write_text(recipe, encoding="utf-8")
+    path.write_text(recipe)
     return path
 
 
@@ -128,13 +126,11 @@ def write_complete(folder):
     long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
     rows[4:] = [f"{row[:-1]} {long} {row}" for row in rows[4:]]
     lines = "".join(json.dumps({"text": row}) + "\n" for row in rows)
-    (folder / "crawl" / "repeats.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "crawl" / "repeats.jsonl").write_text(lines)
     pairs = [f"{sentence(number, 0)}\t{german(number)}" for number in range(PAIRS)]
-    (folder / "pairs.tsv").write_text(
-        "\n".join([*pairs, pairs[0], "half a pair"]) + "\n", encoding="utf-8"
-    )
+    (folder / "pairs.tsv").write_text("\n".join([*pairs, pairs[0], "half a pair"]) + "\n")
     leaked = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
-    (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
+    (folder / "items.txt").write_text("\n".join(leaked) + "\n")
     return ["--config", str(write_recipe(folder, COMPLETE.replace("FOLDER", str(folder))))]
 
 

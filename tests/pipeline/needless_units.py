@@ -17,7 +17,7 @@ def read_records(output):
     """Return the records of an output by (stage, pass, unit)."""
     found = {}
     for path in output.glob("*/records/*/*.json"):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text())
         if path.parent.name != "options":
             found[path.parts[-4], record["pass_name"], record["unit"]] = record
     return found

@@ -73,7 +73,7 @@ def _check_records(folder, report, before):
             yield f"{key}_in", counts[f"{key}_in"], before[f"{key}_out"]
 
     if folder.name == PLAN_STAGE:
-        planned = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["units"]
+        planned = json.loads((folder / "plan.json").read_text())["units"]
         yield "bytes_in", counts["bytes_in"], sum(unit["end"] - unit["start"] for unit in planned)
         lost = sum(counts["ignored"].values()) + sum(counts["malformed"].values())
         yield "records_in", counts["records_in"], counts["documents_in"] + lost

@@ -41,7 +41,7 @@ class StageResult:
         ]
 
     def json(self, name):
-        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return json.loads((self.folder / name).read_text())
 
     def published(self, pattern):
         """Return the content of each file, intermediates apart."""

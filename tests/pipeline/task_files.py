@@ -14,9 +14,7 @@ def write_vocabulary(folder, *, further=(), last=()):
     """A WordPiece vocabulary of whole words; every other word is [UNK]."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "vocab.txt"
-    path.write_text(
-        "".join(f"{piece}\n" for piece in (*SPECIALS, *further, *WORDS, *last)), encoding="utf-8"
-    )
+    path.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, *further, *WORDS, *last)))
     return path
 
 
@@ -39,9 +37,9 @@ def write_task(folder, *, train=60, dev=21):
     rows = sentences(train + dev)
     for name, part in (("train", rows[:train]), ("dev", rows[train:])):
         lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in part)]
-        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
-    (folder / "test.tsv").write_text("index\tsentence\n0\ta good film\n", encoding="utf-8")
+    (folder / "test.tsv").write_text("index\tsentence\n0\ta good film\n")
     return folder
 
 
@@ -52,7 +50,7 @@ def write_recipe(folder, task="sst2", **options):
 def write_recipe_of(folder, reader, **options):
     more = "".join(f"  {name}: {value}\n" for name, value in options.items())
     path = folder / "recipe.yaml"
-    path.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n{more}", encoding="utf-8")
+    path.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n{more}")
     return path
 
 
@@ -74,9 +72,7 @@ def run(folder, vocabulary, *words):
 def write_lines(folder, rows, train):
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in (("train", rows[:train]), ("dev", rows[train:])):
-        (folder / f"{name}.jsonl").write_text(
-            "".join(f"{json.dumps(row)}\n" for row in part), encoding="utf-8"
-        )
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in part))
 
 
 def make_sets(folder, *words, train=60, dev=21):
@@ -123,7 +119,7 @@ def write_tagged(folder, *, train=60, dev=21):
 
             lines.append("")
 
-        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
 
     return folder
 
@@ -153,9 +149,7 @@ def write_questions(folder, *, train=60, dev=21):
             paragraph = {"context": " ".join(words), "qas": [asked]}
             articles.append({"title": f"article {number}", "paragraphs": [paragraph]})
 
-        (folder / f"{name}.json").write_text(
-            json.dumps({"version": "1.1", "data": articles}), encoding="utf-8"
-        )
+        (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": articles}))
 
     return folder
 

@@ -232,16 +232,12 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, cap
         link = tmp_path / "out" / name
         link.parent.mkdir(parents=True, exist_ok=True)
         victims[link] = tmp_path / f"victim {number}"
-        victims[link].write_text("mine", encoding="utf-8")
+        victims[link].write_text("mine")
         link.symlink_to(victims[link])
 
     code = main([*arguments, f"output={tmp_path / 'out'}"])
 
-    assert [
-        str(link)
-        for link, victim in victims.items()
-        if victim.read_text(encoding="utf-8") != "mine"
-    ] == []
+    assert [str(link) for link, victim in victims.items() if victim.read_text() != "mine"] == []
     assert code == 0 or [link for link in victims if link.is_symlink()], (
         "links are replaced, or they are refused"
     )
@@ -251,5 +247,5 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, cap
 
     assert main([*arguments, f"output={tmp_path / 'other'}"]) == 74
     assert "symbolic link" in capsys.readouterr().err
-    assert (tmp_path / "victim 0").read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "victim 0").read_text() == "mine"
     assert [path.name for path in (tmp_path / "other").iterdir()] == [".lock"]

@@ -384,7 +384,7 @@ def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path, text, pr
 
     assert usual == {"base": base, "c": [1, 2], "again": [base, base]}
 
-    (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(text)
 
     with pytest.raises(
         ConfigurationError, match=rf"c\.yaml: cannot be read as YAML: {problem}.* in line \d+$"

@@ -35,7 +35,7 @@ def printed(view, **options):
     return file.getvalue()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     WORDS,
     WORDS,

@@ -44,7 +44,7 @@ def write_inputs(folder, *, without=False):
 
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("\n".join(content) + "\n", encoding="utf-8")
+        (folder / name).write_text("\n".join(content) + "\n")
 
     return [{"path": f"{folder}/{name}", "source": name} for name in ("web", "books", "files")]
 

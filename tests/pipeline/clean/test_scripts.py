@@ -11,7 +11,7 @@ from clozeline.pipeline.clean.unit import CleaningSteps, SourceSteps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 
-TEXTS = json.loads(Path(__file__).with_name("udhr_sample.json").read_text(encoding="utf-8"))
+TEXTS = json.loads(Path(__file__).with_name("udhr_sample.json").read_text())
 """Articles from the middle, by BCP 47 code of the language."""
 
 

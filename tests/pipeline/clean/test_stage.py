@@ -199,9 +199,7 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
 
     assert done.counts["without_records"] == {"default/broken.warc": len(broken)}
 
-    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(
-        encoding="utf-8"
-    )
+    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text()
 
     assert "without a record in default/broken.warc" in page
 

@@ -129,7 +129,7 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
     texts = ["  a  ", " \n\f\n ", "\n\n\nb"]
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+        (tmp_path / f"{name}.jsonl").write_text(rows)
 
     source = [
         {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")
@@ -155,7 +155,7 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
     pages = "".join(f"{page}\nan exam-\n\n{number}\n\nple of it\n" for number in range(1, 7))
     frame = "*** {} OF THE PROJECT GUTENBERG EBOOK A BOOK ***"
     book = f"Title: A Book\n\n{frame.format('START')}\n\n{pages}\n{frame.format('END')}\n\nLICENSE"
-    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
+    (tmp_path / "book.txt").write_text(book)
     books = {**LENIENT, "filters": ["gutenberg", "page_numbers", "dehyphenate"]}
     done = run_clean(str(tmp_path / "book.txt"), tmp_path / "books", books)
 
@@ -175,7 +175,7 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
         {"body": "Fine."},
     ]
 
-    (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = {"path": str(tmp_path / "RC"), "reader": "jsonl", "text_key": "body"}
     done = run_clean(source, tmp_path / "reddit", {**LENIENT, "filters": ["reddit"]})
 
@@ -196,7 +196,7 @@ def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     ]
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": f"{text} of {name}"}) + "\n" for text in texts)
-        (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+        (tmp_path / f"{name}.jsonl").write_text(rows)
 
     source = [
         {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")

@@ -26,7 +26,7 @@ def run_dna(tmp_path, name):
     """Return the tokenizer of a pipeline over four letters, and the ids that occur."""
     draw = random.Random(2)
     lines = [json.dumps({"text": "".join(draw.choices("ACGT", k=300))}) for _ in range(40)]
-    (tmp_path / "dna.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "dna.jsonl").write_text("\n".join(lines) + "\n")
     recipe = write_recipe(
         tmp_path,
         f"""

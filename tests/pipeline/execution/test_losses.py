@@ -36,7 +36,7 @@ def run(tmp_path, capsys):
 
     def run(texts, *words):
         lines = [json.dumps({"text": text}) for text in texts]
-        (tmp_path / "texts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        (tmp_path / "texts.jsonl").write_text("\n".join(lines))
         source = [f"input={tmp_path / 'texts.jsonl'}", f"output={tmp_path / 'out'}"]
         code = main(["--config", str(write_recipe(tmp_path, RECIPE)), *source, *words])
         return code, *(" ".join(said.split()) for said in capsys.readouterr())

@@ -49,7 +49,7 @@ def run(tmp_path_factory):
     texts += [texts[0], texts[0], texts[5], MARKUP]
     (folder / "crawl").mkdir()
     lines = [*(json.dumps({"text": one}) for one in texts), "{broken"]
-    (folder / "crawl" / "<b>part.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "crawl" / "<b>part.jsonl").write_text("\n".join(lines))
     arguments = ["--config", str(write_recipe(folder, RECIPE)), f"input={folder / 'crawl'}"]
 
     assert main([*arguments, f"output={folder / 'out'}"]) == 0
@@ -63,7 +63,7 @@ def rows(output, pattern):
 
 def test_amounts_are_what_the_files_hold(run):
     output, _ = run
-    page = checked((output / "report.html").read_text(encoding="utf-8"))
+    page = checked((output / "report.html").read_text())
     cells = "|".join(page.cells)
     shown = "|".join(page.texts)
     documents = [*read_documents(only_part(output / "dedup"))]
@@ -92,7 +92,7 @@ def test_amounts_are_what_the_files_hold(run):
 
 
 def test_examples_of_each_objective_are_on_the_page(run):
-    content = (run[0] / "report.html").read_text(encoding="utf-8")
+    content = (run[0] / "report.html").read_text()
     section = content[content.index("Some examples of each objective") :]
 
     assert "<img" not in section, "texts are escaped"

@@ -149,11 +149,11 @@ def test_another_spelling_of_the_same_is_refused(tmp_path, old, new):
     )
 
     path = tmp_path / "manifest.json"
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
 
     assert old in text
 
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    path.write_text(text.replace(old, new, 1))
     with pytest.raises(ManifestError, match="changed since it was written"):
         open_shards(tmp_path)
 

@@ -83,10 +83,10 @@ def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
 def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tmp_path, name):
     path = tmp_path / name
     if path.suffix:
-        path.write_text('{"text": "one"}\n', encoding="utf-8")
+        path.write_text('{"text": "one"}\n')
     else:
         path.mkdir()
-        (path / "a.txt").write_text("one", encoding="utf-8")
+        (path / "a.txt").write_text("one")
 
     with pytest.raises(ManifestError if path.suffix else StorageError) as caught:
         open_shards(path)

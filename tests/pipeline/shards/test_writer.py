@@ -85,7 +85,7 @@ def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
     assert shards.manifest.max_length == max(lengths)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8),
     st.integers(1, 7),

@@ -11,7 +11,7 @@ from clozeline.pipeline.tables.dictionaries import read_dictionary
 
 def test_words_have_all_their_translations(tmp_path):
     path = tmp_path / "en-de.txt"
-    path.write_text("Cat Katze\ncat\twilde Katze\n\n  dog   Hund \n", encoding="utf-8")
+    path.write_text("Cat Katze\ncat\twilde Katze\n\n  dog   Hund \n")
 
     assert read_dictionary(path, InputLimits(), "key") == {
         "cat": ["Katze", "wilde Katze"],

@@ -12,7 +12,7 @@ from clozeline.pipeline.tables import KeyedTexts, find_text_files, read_rows, re
 def test_lines_of_json_and_whole_files(tmp_path):
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "zwei\nDrei")) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-    (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("first\n\nsecond é\n")
     (tmp_path / ".hidden").write_text("no")
 
     assert [*read_texts(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]

@@ -113,8 +113,8 @@ def text_functions(module):
 
 def functions(folder):
     """Return all filters, splitters and functions of texts by their names."""
-    (folder / "en").write_text("forbidden\nworse word\n", encoding="utf-8")
-    (folder / "list.txt").write_text("example.org\n", encoding="utf-8")
+    (folder / "en").write_text("forbidden\nworse word\n")
+    (folder / "list.txt").write_text("example.org\n")
     options = {
         "bad_words": {"lists": str(folder)},
         "pii": {"phone": True},

@@ -281,7 +281,7 @@ EVERY = st.text(st.characters(), max_size=20) | st.text(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(EVERY)
 def test_words_and_their_hashes_equal_a_slow_reference(text):
     words = match_words(text)

@@ -129,7 +129,7 @@ def test_counts_are_those_of_loops(text):
 def test_lists_are_read(tmp_path):
     lists = {"de": "der\nund", "th": "ที่\nและ"}
     for language, words in lists.items():
-        (tmp_path / f"{language}.txt").write_text(words, encoding="utf-8")
+        (tmp_path / f"{language}.txt").write_text(words)
     assert read_stop_words(tmp_path) == lists
 
 

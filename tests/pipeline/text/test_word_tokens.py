@@ -16,9 +16,7 @@ from clozeline.pipeline.text.word_tokens import TokenTable
 from tests.pipeline.text.tokens import word_tokens
 
 RECORDED = json.loads(
-    (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(
-        encoding="utf-8"
-    )
+    (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text()
 )["tokens"]
 
 

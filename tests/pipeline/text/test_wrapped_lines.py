@@ -17,7 +17,7 @@ from clozeline.pipeline.text.line_ends import LineEnds
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph, unwrap
 
-KEPT = json.loads(Path(__file__).with_name("unwrapped_texts.json").read_text(encoding="utf-8"))
+KEPT = json.loads(Path(__file__).with_name("unwrapped_texts.json").read_text())
 """verse, lists, tables, menus, logs, chat and code"""
 
 ENGLISH = [
@@ -160,7 +160,7 @@ def test_code_is_never_joined(path):
         if token.end[0] > token.start[0] or token.line.lstrip().startswith("#")
     }
 
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = path.read_text().split("\n")
     code = "\n".join(line for number, line in enumerate(lines, 1) if number not in prose)
 
     assert unwrap(code) == code

@@ -97,7 +97,7 @@ def published(name, folder):
         {"tokenizer_class": "PreTrainedTokenizerFast"}
         | ({"unk_token": "[UNK]"} if name != "silent" else {})
     )
-    (folder / "tokenizer_config.json").write_text(facts, encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(facts)
     return library, import_tokenizer(folder, folder.parent / "imported", add=["pad"])
 
 
@@ -205,7 +205,7 @@ def test_a_letter_that_stands_only_at_the_begin_of_words_is_named_as_the_piece_t
     Nothing else is lacking.
     """
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "t", "te", "x", "##a", "##s"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
     tokenizer = import_tokenizer(tmp_path / "vocab.txt", tmp_path / "imported")
 
     assert count(tokenizer, "Te xas").by_language["xx"]["unknown_tokens"] == 0

@@ -120,5 +120,5 @@ def test_events_are_written_and_some_are_shown():
 
 
 def test_the_operations_page_lists_the_events_that_have_a_sentence():
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operations.md").read_text()
     assert all(f"`{name}`" in page for name in (*_PRINTED_EVENTS, *_SILENT_EVENTS))

@@ -27,9 +27,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(pieces, max_size=8), st.booleans(), st.integers(1, 50))
 def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, at_once):
     path = tmp_path / "metrics.jsonl"

@@ -96,7 +96,7 @@ def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folde
 
 
 def test_the_page_shows_it(folder, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (code,) = (block for block in blocks if "SharedBase" in block)
     monkeypatch.chdir(folder)
     names = {}

@@ -55,6 +55,4 @@ def answer(texts):
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     content = {"documents": given["digest"], **answer(given["texts"])}
-    FILE.write_text(
-        json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8"
-    )
+    FILE.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")

@@ -20,7 +20,7 @@ LISTS = {
 def options_in(folder):
     (folder / "lists").mkdir(exist_ok=True)
     for name, text in LISTS.items():
-        (folder / "lists" / name).write_text(text, encoding="utf-8")
+        (folder / "lists" / name).write_text(text)
     return {"lists": str(folder / "lists")}
 
 
@@ -86,7 +86,7 @@ def test_a_missing_folder_is_refused(tmp_path):
 
 
 def test_empty_lines_and_comments_are_no_terms(tmp_path):
-    (tmp_path / "a").write_text("\ufeff# words\n\n  one \ntwo words\n#three\n", encoding="utf-8")
+    (tmp_path / "a").write_text("\ufeff# words\n\n  one \ntwo words\n#three\n")
     assert list(read_terms(tmp_path / "a")) == ["one", "two words"]
     with pytest.raises(ConfigurationError, match="none: cannot be read as a UTF-8 list"):
         list(read_terms(tmp_path / "none"))

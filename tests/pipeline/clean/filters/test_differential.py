@@ -20,9 +20,7 @@ from tests.pipeline.text.test_text_statistics import top_slow
 from tests.pipeline.text.tokens import word_tokens
 
 TOP = {f"top_{n}_gram": n for n in (2, 3, 4)}
-RECORDED = json.loads(
-    Path(__file__).with_name("datatrove_verdicts.json").read_text(encoding="utf-8")
-)
+RECORDED = json.loads(Path(__file__).with_name("datatrove_verdicts.json").read_text())
 OPTIONS = {
     "gopher_quality": {"letter_words": "tokens"},
     "gopher_repetition": {"min_words": 0},

@@ -21,7 +21,7 @@ def chosen(name):
 
 
 @contract(LANGUAGES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(text=st.text(max_size=60), more=st.text(max_size=20))
 def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, more):
     identifier = chosen(name).build()

@@ -52,7 +52,7 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
     Raises:
         ValueError: one gives other bytes under the same VERSION.
     """
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = json.loads(path.read_text())
     names = OBJECTIVES.available() if names is None else names
     found = {name: entry_of(name) for name in names}
     for name, entry in found.items():
@@ -63,7 +63,7 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
                 "undo it"
             )
 
-    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

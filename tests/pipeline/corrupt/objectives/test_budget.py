@@ -166,7 +166,7 @@ sentences = st.lists(st.integers(5, 60), min_size=1, max_size=9)
 
 
 @pytest.mark.parametrize(("name", "rate", "options"), list(varieties()))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(words=st.one_of(prose, one_giant, giants_between, sentences), seed=st.integers(0, 2**32 - 1))
 @example(words=[500], seed=1)
 @example(words=[1] * 10 + [300] + [1] * 10, seed=1)

@@ -146,7 +146,7 @@ def test_uncorrupt_gives_the_framed_original(name, size, specials, unknown):
 
 
 @each
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(lengths=st.lists(st.integers(0, 40), max_size=12), seed=st.integers(0, 2**32 - 1))
 def test_any_batch_of_short_rows(name, lengths, seed):
     case = case_of(name, samples(lengths, seed=seed))
@@ -252,9 +252,7 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
 @each
 def test_golden_bytes(name):
     """Bytes of an objective change only with its VERSION; then this file changes with it."""
-    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), (
-        "run `make objectives`"
-    )
+    assert json.loads(GOLDEN.read_text()).get(name) == golden(name), "run `make objectives`"
 
 
 @each

@@ -170,9 +170,9 @@ def test_workers_and_a_driver_that_are_killed_give_the_bytes_of_a_local_run(tmp_
 def prepare(folder, patch):
     """For the contract of executors: workers that the commands of the page and of a job start
     before the run."""
-    job = yaml.safe_load((ROOT / "configs/launch/job.yaml").read_text(encoding="utf-8"))
+    job = yaml.safe_load((ROOT / "configs/launch/job.yaml").read_text())
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    page = (ROOT / "docs/clusters.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/clusters.md").read_text()
     lines = re.findall(r"^(?:parallel|seq) .*clozeline work .*$", page, re.MULTILINE)
     for line in (*lines, shlex.join(container["command"])):
         command = line.replace("/shared/web", shlex.quote(str(folder / "there")))

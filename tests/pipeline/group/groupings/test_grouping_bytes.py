@@ -75,9 +75,7 @@ def _add(found, rows):
 @pytest.mark.parametrize("case", CASES)
 def test_golden_bytes(case):
     """Bytes of a grouping change only with its VERSION; then this file changes with it."""
-    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(case) == golden(case), (
-        "run `make objectives`"
-    )
+    assert json.loads(GOLDEN.read_text()).get(case) == golden(case), "run `make objectives`"
 
 
 @pytest.mark.parametrize("case", DESCRIBED)

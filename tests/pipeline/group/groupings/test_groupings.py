@@ -32,7 +32,7 @@ def run(rows, name, length, minimum=None, separator="none"):
 
 
 @each
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=many_documents(), length=st.integers(2, 9), minimum=minimums)
 def test_tokens_in_are_tokens_in_rows_or_dropped(name, rows, length, minimum):
     found, counts = run(rows, name, length, minimum)
@@ -157,7 +157,7 @@ def test_a_row_is_dropped_for_one_reason_too_short_first(rows, minimum):
 # --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows=many_documents(), length=st.integers(1, 9))
 def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
     """A window ends with the last sentence that fits, or is full where none does.
@@ -189,7 +189,7 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
 
 
 @each
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=many_documents(),
     length=st.integers(2, 9),
@@ -237,7 +237,7 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
         assert row["word_starts"].tolist() == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     rows=many_documents(),
     length=st.integers(1, 9),
@@ -321,7 +321,7 @@ def plain_rows(rows, length, extra):
     return [*found, row] if row else found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     rows=many_documents(),
     length=st.integers(1, 9),

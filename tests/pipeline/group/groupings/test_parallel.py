@@ -29,7 +29,7 @@ def pairs(sizes, sources=None):
     return documents(texts, starts, targets, sources=sources)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
     length=st.integers(2, 25),

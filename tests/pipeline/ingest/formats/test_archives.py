@@ -101,7 +101,7 @@ def test_a_tar_gives_the_documents_of_the_unpacked_folder(tmp_path, ending, kind
     path = write(tmp_path, f"texts{ending}", PACK[ending](tar_bytes(texts, kind)))
     for name, text in texts.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / name).write_text(text, encoding="utf-8")
+        (tmp_path / "in" / name).write_text(text)
 
     packed = run_clean(str(path), tmp_path / "a")
     plain = run_clean(str(tmp_path / "in"), tmp_path / "b")
@@ -229,7 +229,7 @@ def test_a_repeated_name_is_counted(tmp_path):
     assert members_of(path, "tar")[1] == {"a.txt": "repeated_name"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(place=st.integers(0, 5 * 1024 - 1), bit=st.integers(0, 7))
 def test_a_flipped_bit_of_a_tar_costs_one_member_and_a_loss_is_told(place, bit):
     content = bytearray(tar_bytes(TEXTS))
@@ -243,7 +243,7 @@ def test_a_flipped_bit_of_a_tar_costs_one_member_and_a_loss_is_told(place, bit):
     assert set(reasons.values()) <= {*ARCHIVE_REASONS, "hidden"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ending=st.sampled_from(sorted(PACK)), share=st.floats(0, 0.999))
 def test_a_cut_tar_gives_the_members_before_the_cut_and_says_that_it_is_cut(ending, share):
     whole = PACK[ending](tar_bytes(TEXTS))
@@ -260,7 +260,7 @@ def test_a_cut_tar_gives_the_members_before_the_cut_and_says_that_it_is_cut(endi
     assert set(reasons.values()) <= {"truncated", "damaged"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_zip_costs_the_members_that_it_hits(data):
     content = bytearray(zip_bytes(TEXTS, zipfile.ZIP_STORED))
@@ -275,7 +275,7 @@ def test_a_damaged_zip_costs_the_members_that_it_hits(data):
     assert len(found) == len(TEXTS) or reasons or is_list
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=3000))
 def test_any_bytes_end_with_members_or_reasons(content):
     header = tar_bytes(TEXTS)[:1024]

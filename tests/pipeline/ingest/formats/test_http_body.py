@@ -286,7 +286,7 @@ def read_by_urllib3(message):
     return b"".join(pieces), True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_bodies_are_those_of_urllib3(data):
     names = data.draw(st.lists(st.sampled_from(["gzip", "x-gzip", "deflate", "br"]), max_size=3))

@@ -37,7 +37,7 @@ def test_chapters_of_a_file_have_uids_of_their_own(tmp_path):
     assert [document.text for document in done.documents] == PARTS
     assert len({document.uid for document in done.documents}) == 3 == done.counts["documents_in"]
 
-    (tmp_path / "a.csv").write_text("text\nA book.\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("text\nA book.\n")
     source[0]["path"] = str(tmp_path / "a.csv")
     with pytest.raises(ConfigurationError, match=r"'split' .*not an option of the reader csv"):
         run_clean(source, tmp_path / "csv", {"filters": []})

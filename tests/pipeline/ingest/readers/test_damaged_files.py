@@ -89,7 +89,7 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     sizes=MEMBERS, seed=st.integers(0, 999), junk=st.binary(min_size=1, max_size=40), data=st.data()
 )
@@ -118,7 +118,7 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
 
 
 @EVERY
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     sizes=MEMBERS,
     seed=st.integers(0, 999),
@@ -154,7 +154,7 @@ def gaps(form, words):
 
 
 @EVERY
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(sizes=MEMBERS, seed=st.integers(0, 999), data=st.data())
 def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, seed, data):
     words, members = written(form, codec, random.Random(seed), sizes)

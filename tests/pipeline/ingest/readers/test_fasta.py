@@ -50,7 +50,7 @@ def files(draw):
     return [letters.removesuffix("*") for letters in sequences], content.encode(), starts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(made=files(), data=st.data())
 def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
     """The ranges hold each sequence once: that in which its header starts."""
@@ -72,7 +72,7 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
     assert texts(read(packed, name="fasta")) == sequences
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(made=files(), most=st.integers(1, 9))
 def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(
     made, most, tmp_path_factory

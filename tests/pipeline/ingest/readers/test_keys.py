@@ -122,7 +122,7 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
 
     recipe = recipe_for({"path": str(tmp_path / name), **keys}, tmp_path / "out")
 
-    assert "metadata.link" in write_run_report(recipe, ["clean"]).read_text(encoding="utf-8")
+    assert "metadata.link" in write_run_report(recipe, ["clean"]).read_text()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ CONTENT = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     CONTENT,
     st.booleans(),

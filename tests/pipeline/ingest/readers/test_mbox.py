@@ -166,7 +166,7 @@ def test_what_is_outside_of_messages_is_counted(tmp_path):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=st.binary(max_size=400))
 def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
     path = write(

@@ -64,7 +64,7 @@ def test_a_dialogue_is_a_text(tmp_path, key, messages, options, suffix):
         pq.write_table(pa.Table.from_pylist([{key: messages, "id": 7}]), path)
     else:
         row = {key: messages, "id": 7}
-        path.write_text(json.dumps([row] if suffix == ".json" else row), encoding="utf-8")
+        path.write_text(json.dumps([row] if suffix == ".json" else row))
 
     done = run_clean({"path": str(path), "text_key": key, **options}, tmp_path / "out")
 
@@ -74,7 +74,7 @@ def test_a_dialogue_is_a_text(tmp_path, key, messages, options, suffix):
 
 def test_hints_lead_to_a_run(tmp_path, capsys):
     path = tmp_path / "chat.jsonl"
-    path.write_text(json.dumps({"messages": CHAT, "tags": ["a"]}) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({"messages": CHAT, "tags": ["a"]}) + "\n")
     words = ["clean", f"input={path}", "clean.filters=[]", "clean.language=null"]
 
     assert main([*words, f"output={tmp_path / 'a'}"]) == 64
@@ -113,7 +113,6 @@ def test_what_cannot_be_written_is_counted_and_told(tmp_path, message, why):
     path = tmp_path / "chat.jsonl"
     path.write_text(
         "".join(json.dumps({"messages": each}) + "\n" for each in ([*CHAT, message], CHAT)),
-        encoding="utf-8",
     )
     done = run_clean({"path": str(path), "text_key": "messages"}, tmp_path / "out")
 

@@ -17,11 +17,7 @@ from clozeline.pipeline.registries import READERS
 from tests.contracts import contract
 from tests.pipeline.captures import read_range
 
-PAGE = (
-    (Path(__file__).parents[4] / "docs/inputs.md")
-    .read_text(encoding="utf-8")
-    .partition("## Damaged input")[2]
-)
+PAGE = (Path(__file__).parents[4] / "docs/inputs.md").read_text().partition("## Damaged input")[2]
 
 
 @contract(READERS)

@@ -61,14 +61,14 @@ def test_a_page_without_an_id_does_not_take_that_of_its_revision(tmp_path):
     revision = "<revision><id>9</id><text>Ein Satz.</text></revision>"
     title = "<title>T</title><ns>0</ns>"
     pages = f"<page>{title}<id>5</id>{revision}</page><page>{title}{revision}</page>"
-    (tmp_path / "dump").write_text(f"<mediawiki>{pages}</mediawiki>", encoding="utf-8")
+    (tmp_path / "dump").write_text(f"<mediawiki>{pages}</mediawiki>")
 
     assert ids(read(tmp_path / "dump", name="mediawiki")) == ["5", None]
 
 
 def test_rows_have_the_field_id_or_the_one_that_is_named(tmp_path):
     rows = [{"text": "a", "id": "x-1", "key": 7}, {"text": "b", "id": "x-2", "key": 8}]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
 
     for name in ("jsonl", "parquet"):

@@ -107,7 +107,7 @@ def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_pa
     assert done.documents[1].text == "Because of clouds."
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
     content = bytearray(

@@ -12,7 +12,7 @@ TEXT = st.text(
 
 
 @contract(SENTENCES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=TEXT, language=st.sampled_from(["en", "de", "fr", "es", "zh", "ar", "th", "und", ""]))
 def test_sentences_tile_the_text_and_begin_with_what_is_visible(name, text, language):
     splitter = SENTENCES.resolve(name).build()

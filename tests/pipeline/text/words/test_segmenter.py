@@ -43,7 +43,7 @@ def words_of(segmenter, text):
 
 
 @contract(SEGMENTERS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=TEXT | st.text(max_size=40))
 def test_words_start_with_what_is_visible_one_after_another(name, text):
     segmenter = built(name)

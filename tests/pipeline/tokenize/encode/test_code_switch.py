@@ -46,9 +46,7 @@ def write_once(path, text):
 def run(folder, settings, words=WORDS):
     """Run all stages; return the output, and both sides of each document as they were tokenized."""
     folder.mkdir(exist_ok=True)
-    (folder / "en-de.txt").write_text(
-        "".join(f"{word} {new}\n" for word, new in words.items()), encoding="utf-8"
-    )
+    (folder / "en-de.txt").write_text("".join(f"{word} {new}\n" for word, new in words.items()))
     lines = [f"The red house {n} is near.\tthe river {n}, Red\n" for n in range(60)]
     write_once(folder / "pairs.tsv", "".join(lines))
     rows = [

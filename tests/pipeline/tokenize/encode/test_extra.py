@@ -42,9 +42,7 @@ def run(folder, name, *words):
     ]
 
     del rows[0]["license"], rows[1]["score"]
-    (folder / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = ["--config", str(write_recipe(folder, RECIPE)), f"input={folder / 'rows.jsonl'}"]
 
     assert main([*recipe, f"output={folder / name}", *words]) == 0

@@ -95,15 +95,13 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
         tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json"
     ).stat().st_mtime_ns == written
 
-    (path.parent / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    (path.parent / "chat_template.jinja").write_text("{{ messages }}")
 
     assert main(["--config", str(file)]) == 0
 
     kept = tmp_path / "out" / "tokenizer" / "tokenizer" / "source" / "chat_template.jinja"
 
-    assert kept.read_text(encoding="utf-8") == "{{ messages }}", (
-        "a changed file of the publisher is taken anew"
-    )
+    assert kept.read_text() == "{{ messages }}", "a changed file of the publisher is taken anew"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def wordpiece(folder, name="vocab.txt", *, cased=False):
     pieces += ["Köln", "The"] if cased else []
     specials = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     lines = [*specials, *pieces, *letters, *(f"##{letter}" for letter in letters)]
-    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / name).write_text("\n".join(lines) + "\n")
     return folder / name
 
 
@@ -82,9 +82,9 @@ def byte_level(folder, vocabulary="vocab.json", merges="merges.txt"):
     model.train_from_iterator(corpus(), trainer)
     facts = json.loads(model.to_str())["model"]
     ids = {**facts["vocab"], "<|endoftext|>": len(facts["vocab"])}
-    (folder / vocabulary).write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
+    (folder / vocabulary).write_text(json.dumps(ids, ensure_ascii=False))
     lines = ["#version: 0.2", *(" ".join(pair) for pair in facts["merges"])]
-    (folder / merges).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / merges).write_text("\n".join(lines) + "\n")
     return folder / vocabulary
 
 
@@ -144,12 +144,12 @@ def unigram_json(folder, **changes):
     model.enable_truncation(4)
     model.enable_padding(length=9, pad_token="<pad>")
     facts = {**json.loads(model.to_str()), **changes}
-    (folder / "tokenizer.json").write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(json.dumps(facts, ensure_ascii=False))
     return folder / "tokenizer.json"
 
 
 def directory(folder, family, config=None):
     """The folder with its configuration."""
     facts = {"tokenizer_class": f"{family}Tokenizer", **(config or {})}
-    (folder / "tokenizer_config.json").write_text(json.dumps(facts), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(facts))
     return folder

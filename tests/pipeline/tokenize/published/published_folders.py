@@ -12,9 +12,7 @@ def write(folder, **contents):
     folder.mkdir(parents=True, exist_ok=True)
 
     for name, content in contents.items():
-        (folder / f"{name}.json").write_text(
-            json.dumps(content, ensure_ascii=False), encoding="utf-8"
-        )
+        (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False))
 
     return folder
 

@@ -61,7 +61,7 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
-    (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n", encoding="utf-8")
+    (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n")
 
     assert (
         find_clozeline_tokenizer(run).files[0].parent
@@ -161,7 +161,7 @@ def test_a_link_out_of_the_folder_is_refused_and_one_of_a_hub_cache_is_read(tmp_
 
 def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "_MOST_FILE_BYTES", 3)
-    (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("abcd")
     (tmp_path / "out").mkdir()
 
     with pytest.raises(
@@ -181,9 +181,7 @@ def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatc
 )
 def test_ids_that_end_a_text(tmp_path, stated, ids):
     (tmp_path / SOURCE).mkdir()
-    (tmp_path / SOURCE / "generation_config.json").write_text(
-        f'{{"eos_token_id": {stated}}}', encoding="utf-8"
-    )
+    (tmp_path / SOURCE / "generation_config.json").write_text(f'{{"eos_token_id": {stated}}}')
 
     assert end_ids(None, [7]) == {7}
 

@@ -124,7 +124,7 @@ def library_offsets(tokenizer, text):
     return row.ids, row.offsets
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(["", PROSE, "", "▁", " a", "\u0301", "the\u0301 cat", "x\x1cy\x85", "\n", "_a_ _"])
 @example(["##ing # ing", "각ᆨ \u1100\u1161", "e\u0323\u0301", "x" * 300, "~~ ♥a♥", "Å İx ﬁ"])
 @given(texts=TEXTS.flatmap(lambda text: TEXTS.map(lambda other: [text, other, text + other])))

@@ -205,7 +205,7 @@ PARTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(texts=st.lists(ANY | PARTS, max_size=4))
 def test_any_text_comes_back(tokenizer, texts):
     check(tokenizer, texts)

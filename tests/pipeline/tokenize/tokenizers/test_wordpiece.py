@@ -60,9 +60,7 @@ def loaded(path, lower_case=True, **specials):
 
 
 def pieces_of(path):
-    return {
-        name: number for number, name in enumerate(path.read_text(encoding="utf-8").splitlines())
-    }
+    return {name: number for number, name in enumerate(path.read_text().splitlines())}
 
 
 def test_a_word_that_serves_as_a_special_token_is_spelled(tmp_path):

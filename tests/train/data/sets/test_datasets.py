@@ -37,7 +37,7 @@ def config_file(path, data, **changes):
     plain = plain_config(output=str(path.with_suffix("")), **changes)
     del plain["data"]["shards"]
     plain["data"] |= data
-    path.write_text(yaml.safe_dump(plain), encoding="utf-8")
+    path.write_text(yaml.safe_dump(plain))
     return path
 
 

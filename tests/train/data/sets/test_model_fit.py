@@ -260,7 +260,7 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     """It cannot be left out; what the message says to set is accepted."""
     plain = to_data(with_heads(classification=1.0))
     plain["heads"]["classification"] = theirs
-    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}))
     given = {"init_from": str(tmp_path)}
 
     with pytest.raises(ConfigurationError) as refused:

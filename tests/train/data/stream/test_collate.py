@@ -182,7 +182,7 @@ def test_sets_with_and_without_isolation_share_a_batch():
 MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.sampled_from(range(4)), st.integers(1, 9)),

@@ -254,7 +254,7 @@ def together(ranks):
     return [origin for batches in ranks for batch in batches for origin in batch.origin.tolist()]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(cases())
 def test_the_stream_has_the_slow_order(sets, case):
     play = Play(case, case.data(sets))

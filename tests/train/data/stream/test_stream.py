@@ -41,7 +41,7 @@ def ragged_set(folder, **options):
     return write_set(folder, first, **options)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any),
     block_rows=st.integers(1, 9),
