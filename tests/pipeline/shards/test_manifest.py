@@ -104,6 +104,17 @@ COLUMN = ("columns", -1)
             lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1),
             "at least",
         ),
+        (at("index", sha256="0" * 64), "expected SHA-256 000"),
+        (at("index", bytes=1), "the limit is 1"),
+        (at(block_rows=5), "5 rows in block 0, got 4"),
+        (lambda m: m["shards"].reverse(), "in order"),
+        (
+            lambda m: (
+                m["shards"][0].update(bytes=700),
+                m["totals"].update(bytes=700 + m["shards"][1]["bytes"]),
+            ),
+            "lies outside",
+        ),
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path, change, message):

@@ -1,5 +1,7 @@
 import pytest
 
+from tests.pipeline.captures import read
+
 
 @pytest.fixture
 def write(tmp_path):
@@ -11,3 +13,10 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def read_as(request, write):
+    """`read_as(content, file)`: what the reader that the test file is named after finds."""
+    name = request.module.__name__.rpartition("test_")[2]
+    return lambda content, file="file", **options: read(write(content, file), name=name, **options)

@@ -64,8 +64,8 @@ def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimi
         ('text\n"It rains, and is cold."\n', None),
     ],
 )
-def test_a_first_line_without_a_comma_tells_the_delimiter(write, data, found):
-    items = read(write(data), name="csv")
+def test_a_first_line_without_a_comma_tells_the_delimiter(read_as, data, found):
+    items = read_as(data)
 
     assert texts(items) == ["It rains, and is cold."]
 
@@ -77,27 +77,26 @@ def test_a_first_line_without_a_comma_tells_the_delimiter(write, data, found):
 
 
 @pytest.mark.parametrize("delimiter", ";,|\t")
-def test_the_line_of_excel_that_names_the_delimiter_is_no_row(write, delimiter):
-    path = write(f"sep={delimiter}\r\ntext{delimiter}b\r\nx{delimiter}y\r\n")
-
-    assert texts(read(path, name="csv")) == ["x"]
+def test_the_line_of_excel_that_names_the_delimiter_is_no_row(read_as, delimiter):
+    found = read_as(f"sep={delimiter}\r\ntext{delimiter}b\r\nx{delimiter}y\r\n")
+    assert texts(found) == ["x"]
 
 
 @pytest.mark.parametrize("later", ["later", '"later"'])
-def test_quotes_that_do_not_end_cost_one_line(write, later):
+def test_quotes_that_do_not_end_cost_one_line(read_as, later):
     rows = [f"row {number}" for number in range(1001)]
     rows[5] = '"open'
-    items = read(write("\n".join(["text", *rows, later]).encode()), name="csv")
+    items = read_as("\n".join(["text", *rows, later]))
 
     assert texts(items) == [row for row in rows if row != '"open'] + ["later"]
     assert counted(items) == {"header": 1, "bad_csv": 1}
     assert SkippedRecord("malformed", "bad_csv", 5) in items
 
 
-def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
+def test_a_row_of_too_many_lines_is_given_line_by_line(read_as, monkeypatch):
     monkeypatch.setattr("clozeline.pipeline.ingest.readers.csv._MOST_LINES", 10)
     rows = [f"row {number}" for number in range(100)]
-    path = write(
+    items = read_as(
         "\n".join(
             [
                 "text",
@@ -108,7 +107,6 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
             ]
         ).encode()
     )
-    items = read(path, name="csv")
 
     assert texts(items) == ["\n" * 8 + "x", *rows]
     assert counted(items) == {"header": 1, "bad_csv": 1}
@@ -134,14 +132,14 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
         (b"text,id,,\na,1,,\n", ["a"], {"header": 1}),
     ],
 )
-def test_broken_rows_and_headers_are_counted(write, data, found, reasons):
-    items = read(write(data), name="csv", limits=InputLimits(line_bytes=50))
+def test_broken_rows_and_headers_are_counted(read_as, data, found, reasons):
+    items = read_as(data, limits=InputLimits(line_bytes=50))
     assert texts(items) == found
     assert counted(items) == reasons
 
 
-def test_two_columns_of_one_name_are_refused(write):
-    _, refused = read(write("text,id,text,,\na,1,b,,\n"), name="csv")
+def test_two_columns_of_one_name_are_refused(read_as):
+    _, refused = read_as("text,id,text,,\na,1,b,,\n")
     assert (refused.reason, refused.missing_text) == (
         "schema",
         "two columns have the name 'text'; rename one",

@@ -58,15 +58,14 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
             assert json.loads(data[item.locator : item.locator + item.length])["text"] == item.text
 
 
-def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
+def test_elements_that_are_cut_by_the_buffer_are_whole(read_as, monkeypatch):
     """Input that comes a few bytes at a time, so that every element is cut somewhere."""
     monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT_BYTES", 7)
     values = [{"text": "é" * number} for number in range(1, 60)] + [
         12345678901234,
         {"text": "x" * 200_000},
     ]
-    path = write("\ufeff " + json.dumps(values, ensure_ascii=False))
-    items = read(path, name="json_array")
+    items = read_as("\ufeff " + json.dumps(values, ensure_ascii=False))
 
     assert texts(items) == [value["text"] for value in values if isinstance(value, dict)]
     assert counted(items) == {"bad_json": 1}
@@ -94,23 +93,15 @@ def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
         ("[" * 100_000, 0, {"bad_json": 1}),
     ],
 )
-def test_broken_arrays(write, data, found, reasons):
-    items = read(write(data), name="json_array")
+def test_broken_arrays(read_as, data, found, reasons):
+    items = read_as(data)
     assert len(texts(items)) == found
     assert counted(items) == reasons
 
 
 @pytest.mark.parametrize("length", [400_000, 4_000_000])
-def test_an_element_over_the_limit_is_counted_and_the_last(write, length):
-    path = write(
-        json.dumps(
-            [
-                {"text": "a"},
-                {"text": "x" * length},
-                {"text": "b"},
-            ]
-        )
-    )
-    items = read(path, name="json_array", limits=InputLimits(line_bytes=50_000))
+def test_an_element_over_the_limit_is_counted_and_the_last(read_as, length):
+    rows = [{"text": text} for text in ("a", "x" * length, "b")]
+    items = read_as(json.dumps(rows), limits=InputLimits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}

@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, mediawiki
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
-from tests.pipeline.captures import counted, read
+from tests.pipeline.captures import counted
 
 HEAD = """<mediawiki xml:lang="de"><siteinfo><namespaces><namespace key="0"/><namespace key="6">Datei</namespace>
 <namespace key="14">Kategorie</namespace></namespaces></siteinfo>
@@ -44,18 +44,9 @@ def page(title, namespace, texts):
 DUMP = (HEAD + "".join(page(*each) for each in PAGES) + "</mediawiki>\n").encode()
 
 
-@pytest.fixture
-def dump(tmp_path):
-    path = tmp_path / "dump.xml"
-    path.write_bytes(DUMP)
-    return path
-
-
 @pytest.mark.parametrize("compress", [bytes, bz2.compress])
-def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
-    path = tmp_path / "dump"
-    path.write_bytes(compress(DUMP))
-    items = read(path, name="mediawiki")
+def test_articles_are_those_of_an_xml_tree(compress, read_as):
+    items = read_as(compress(DUMP))
     articles = [item for item in items if isinstance(item, RawRecord)]
     pages = [each for each in ET.fromstring(DUMP).iter("page") if each.findtext("ns") == "0"]
     for item, element in zip(articles, [pages[0], pages[3]], strict=True):
@@ -80,33 +71,29 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
         len(DUMP) - 4,
     ],
 )
-def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
-    whole = read(dump, name="mediawiki")
-    dump.write_bytes(DUMP[:cut])
-    items = read(dump, name="mediawiki")
+def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, read_as):
+    whole = read_as(DUMP)
+    items = read_as(DUMP[:cut])
     assert items[:-1] == whole[: DUMP[:cut].count(b"</page>")]
     assert counted(items[-1:]) == {"truncated": 1}
 
 
-def test_wrong_xml_ends_the_dump_and_says_why(dump):
-    dump.write_bytes(DUMP.replace(b"<id>9</id><redirect", b"<id>9</ix><redirect"))
-    items = read(dump, name="mediawiki")
+def test_wrong_xml_ends_the_dump_and_says_why(read_as):
+    items = read_as(DUMP.replace(b"<id>9</id><redirect", b"<id>9</ix><redirect"))
     assert [type(item) for item in items] == [RawRecord, SkippedRecord, SkippedRecord]
     assert items[-1].reason == "bad_xml"
     assert "mismatched tag" in items[-1].detail
 
 
-def test_entities_and_long_pages_are_refused(dump):
+def test_entities_and_long_pages_are_refused(read_as):
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>' + DUMP.decode()
-    dump.write_bytes(bomb.encode())
-    (item,) = read(dump, name="mediawiki")
+    (item,) = read_as(bomb)
 
     assert item.detail == "declares an XML entity, which MediaWiki dumps never do"
 
-    dump.write_bytes(DUMP)
     size = len(PAGES[0][2][-1])  # longer than any other text
     for limit, refused in ((size, 0), (size - 1, 1)):
-        items = read(dump, name="mediawiki", limits=InputLimits(record_bytes=limit))
+        items = read_as(DUMP, limits=InputLimits(record_bytes=limit))
         assert counted(items).get("too_large", 0) == refused
 
 
@@ -131,14 +118,13 @@ MODELS = [
 
 @pytest.mark.parametrize("is_before", [True, False])
 @pytest.mark.parametrize(("fields", "wanted"), MODELS)
-def test_pages_of_other_content_are_counted_by_their_model(dump, fields, wanted, is_before):
+def test_pages_of_other_content_are_counted_by_their_model(read_as, fields, wanted, is_before):
     """Older dumps have the fields behind the text."""
     text = "<text>{&quot;type&quot;: 1}</text>"
     content = fields + text if is_before else text + fields
-    dump.write_text(
+    items = read_as(
         f"<mediawiki><page><title>Q1</title><ns>0</ns><revision>{content}</revision></page></mediawiki>"
     )
-    items = read(dump, name="mediawiki")
 
     if wanted is True:
         assert [item.text for item in items] == ['{"type": 1}']
@@ -146,7 +132,7 @@ def test_pages_of_other_content_are_counted_by_their_model(dump, fields, wanted,
         assert counted(items) == {wanted: 1}
 
 
-def test_the_last_revision_decides_by_its_main_text(dump):
+def test_the_last_revision_decides_by_its_main_text(read_as):
     """Further slots of a revision, such as the data of a picture, are no text of the page."""
     model = "<model>wikibase-mediainfo</model><format>application/json</format>"
     slot = f"<content><role>mediainfo</role>{model}<text>{{}}</text></content>"
@@ -157,12 +143,11 @@ def test_the_last_revision_decides_by_its_main_text(dump):
     ]
     for order, wanted in ((revisions, ["The text."]), (revisions[::-1], [])):
         page = f"<page><title>A</title><ns>0</ns>{''.join(order)}</page>"
-        dump.write_text(f"<mediawiki>{page}</mediawiki>")
-        items = read(dump, name="mediawiki")
+        items = read_as(f"<mediawiki>{page}</mediawiki>")
         assert [item.text for item in items if isinstance(item, RawRecord)] == wanted
 
 
-def test_namespaces_of_old_dumps_are_known_by_title(dump):
+def test_namespaces_of_old_dumps_are_known_by_title(read_as):
     head = HEAD.replace(
         '<namespace key="0"/>', '<namespace key="0"/><namespace key="10">Vorlage</namespace>'
     )
@@ -171,8 +156,7 @@ def test_namespaces_of_old_dumps_are_known_by_title(dump):
         f"<page><title>{title}</title><revision><text>x</text></revision></page>"
         for title in titles
     )
-    dump.write_text(f"{head}{pages}</mediawiki>")
-    items = read(dump, name="mediawiki")
+    items = read_as(f"{head}{pages}</mediawiki>")
 
     assert [item.extra["title"] for item in items if isinstance(item, RawRecord)] == titles[3:]
     assert counted(items) == {"namespace_10": 2, "namespace_6": 1}
@@ -200,14 +184,13 @@ LINKS = [
 
 
 @pytest.mark.parametrize(("markup", "text"), LINKS)
-def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup, text):
+def test_links_to_files_categories_and_other_languages_are_no_text(read_as, markup, text):
     """By the namespaces of the dump, their English and German names, and the codes of the other
     Wikipedias."""
     head = (
         HEAD.replace("Datei", "Archivo").replace("Kategorie", "Categoría").replace('"de"', '"es"')
     )
-    dump.write_text(f"{head}{page('A', '0', [f'{markup}'])}</mediawiki>")
-    (item,) = read(dump, name="mediawiki")
+    (item,) = read_as(f"{head}{page('A', '0', [markup])}</mediawiki>")
 
     assert item.text == text
 
@@ -216,22 +199,21 @@ def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup,
     ("name", "text"),
     [("enwiki", "en:A"), ("enwiktionary", "en:A"), ("simplewiki", ""), ("", "en:A")],
 )
-def test_links_to_the_own_wiki_are_text(dump, name, text):
+def test_links_to_the_own_wiki_are_text(read_as, name, text):
     """The wiki of simple English names its language `en`, which is another wiki."""
     site = f"<siteinfo><dbname>{name}</dbname></siteinfo>" if name else ""
-    dump.write_text(
+    (item,) = read_as(
         f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>'
     )
-    (item,) = read(dump, name="mediawiki")
 
     assert item.text == text
 
 
-def test_a_page_that_no_wiki_allows_holds_no_worker(dump, monkeypatch):
+def test_a_page_that_no_wiki_allows_holds_no_worker(read_as, monkeypatch):
     monkeypatch.setattr(mediawiki, "_LONGEST_PAGE", 1000)
     for size, wanted in ((1000, {}), (1001, {"too_large": 1})):
-        dump.write_text(f"<mediawiki>{page('A', '0', ['x' * size])}</mediawiki>")
-        assert counted(read(dump, name="mediawiki")) == wanted
+        found = read_as(f"<mediawiki>{page('A', '0', ['x' * size])}</mediawiki>")
+        assert counted(found) == wanted
 
 
 def test_markup_goes_and_text_stays():

@@ -51,12 +51,6 @@ ROWS = [
 FILE = (HEAD + "".join(ROWS) + TAIL).encode()
 
 
-def write(tmp_path, content, name="Posts.xml"):
-    path = tmp_path / name
-    path.write_bytes(content)
-    return path
-
-
 @pytest.mark.parametrize(
     "pack",
     [
@@ -68,8 +62,8 @@ def write(tmp_path, content, name="Posts.xml"):
         lambda content: content.decode().encode("utf-16"),
     ],
 )
-def test_questions_and_answers_with_their_fields(tmp_path, pack):
-    items = read(write(tmp_path, pack(FILE)), name="stackexchange")
+def test_questions_and_answers_with_their_fields(read_as, pack):
+    items = read_as(pack(FILE))
     first, second, third = (item for item in items if not hasattr(item, "reason"))
 
     assert first.is_markup
@@ -95,8 +89,8 @@ def test_questions_and_answers_with_their_fields(tmp_path, pack):
     assert counted(items) == {"post_type_5": 1}
 
 
-def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_path):
-    path = write(tmp_path, FILE, "stats.xml")
+def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(write, tmp_path):
+    path = write(FILE, "stats.xml")
 
     assert detect_reader(path) == ("stackexchange", False)
 
@@ -115,35 +109,31 @@ def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
     )
     at = data.draw(st.integers(0, len(content) - 1))
     content[at : at + data.draw(st.integers(1, 5))] = data.draw(st.binary(max_size=6))
-    found = texts(read(write(tmp_path_factory.mktemp("hurt"), content), name="stackexchange"))
+    path = tmp_path_factory.mktemp("hurt") / "Posts.xml"
+    path.write_bytes(content)
+    found = texts(read(path, name="stackexchange"))
 
     assert sum(f"<p>Text {n}.</p>" in " ".join(found) for n in range(8)) >= 6
 
 
-def test_a_cut_file_gives_the_rows_before_the_cut(tmp_path):
-    items = read(write(tmp_path, FILE[: FILE.index(b'Id="4"') + 10]), name="stackexchange")
+def test_a_cut_file_gives_the_rows_before_the_cut(read_as):
+    items = read_as(FILE[: FILE.index(b'Id="4"') + 10])
     assert len(texts(items)) == 2
     assert counted(items) == {"post_type_5": 1, "bad_xml": 1}
 
 
-def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(tmp_path):
+def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(read_as):
     bomb = '<!DOCTYPE posts [<!ENTITY a "BOMB"><!ENTITY b SYSTEM "file:///etc/passwd">]>\n'
     rows = (
         '<row Id="1" PostTypeId="1" Body="x &a; &b;" />\n<row Id="2" PostTypeId="1" Body="a&#x1;b '
         '&#31;c&#10;d" />\n'
     )
-    items = read(
-        write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange"
-    )
+    items = read_as(f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}")
 
     assert counted(items) == {"bad_xml": 1}
     assert "ab c\nd" in texts(items)[0]
 
 
-def test_a_dump_without_posts_has_no_records_and_other_files_are_counted(tmp_path):
-    assert counted(read(write(tmp_path, (HEAD + TAIL).encode()), name="stackexchange")) == {
-        "no_records": 1
-    }
-    assert counted(read(write(tmp_path, b"<comments></comments>"), name="stackexchange")) == {
-        "bad_xml": 1
-    }
+def test_a_dump_without_posts_has_no_records_and_other_files_are_counted(read_as):
+    assert counted(read_as(HEAD + TAIL)) == {"no_records": 1}
+    assert counted(read_as(b"<comments></comments>")) == {"bad_xml": 1}

@@ -7,15 +7,9 @@ import pytest
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord
 from clozeline.pipeline.registries import READERS
-from tests.pipeline.captures import counted, read, read_range, texts
+from tests.pipeline.captures import counted, read_range, texts
 
 HEADER = "text\tid\nThe first.\t1\nThe second.\t2\n"
-
-
-def write(tmp_path, content, name="a.tsv"):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 @pytest.mark.parametrize(
@@ -28,8 +22,8 @@ def write(tmp_path, content, name="a.tsv"):
         HEADER.replace("\n", "\r\n").encode(),
     ],
 )
-def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
-    items = read(write(tmp_path, content), name="tsv")
+def test_a_header_that_names_the_text_makes_a_table(read_as, content):
+    items = read_as(content)
 
     assert [
         (item.text, item.target_text, dict(item.extra))
@@ -59,15 +53,13 @@ def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
         ("Text\tId\n1\t2\n", {}, [("Text", "Id"), ("1", "2")]),
     ],
 )
-def test_what_is_a_header(tmp_path, content, options, found):
-    items = read(write(tmp_path, content), name="tsv", **options)
+def test_what_is_a_header(read_as, content, options, found):
+    items = read_as(content, **options)
     assert [(item.text, item.target_text) for item in items if isinstance(item, RawRecord)] == found
 
 
-def test_a_range_from_the_middle_knows_the_header(tmp_path):
-    path = write(
-        tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100))
-    )
+def test_a_range_from_the_middle_knows_the_header(write):
+    path = write("text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100)))
     reader = READERS.resolve({"name": "tsv"}).build(InputLimits())
     size = path.stat().st_size
     parts = [
@@ -80,8 +72,8 @@ def test_a_range_from_the_middle_knows_the_header(tmp_path):
     assert counted(parts) == {"header": 1}
 
 
-def test_a_table_without_the_text_key_says_which_columns_it_has(tmp_path):
-    items = read(write(tmp_path, "id\tbody\tlabel\n1\tOne.\tx\n"), name="tsv")
+def test_a_table_without_the_text_key_says_which_columns_it_has(read_as):
+    items = read_as("id\tbody\tlabel\n1\tOne.\tx\n")
     assert counted(items) == {"fields": 2}
     assert items[0].missing_text == (
         "no 'text' among the keys: body, id, label; without a header, name all 3 columns: "
