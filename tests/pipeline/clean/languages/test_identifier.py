@@ -13,11 +13,16 @@ from clozeline.pipeline.registries import LANGUAGES
 from tests.contracts import contract
 from tests.declarations import declared
 
+OPTIONS = {
+    name: declared("clozeline.pipeline.clean.languages", name, "options_in", lambda _: {})(None)
+    for name in LANGUAGES.available()
+}
+"""Options that test files declare, imported here: a test file has properties of its own, which
+Hypothesis refuses within one."""
+
 
 def chosen(name):
-    """Return an identifier with the options that its test file declares."""
-    options = declared("clozeline.pipeline.clean.languages", name, "options_in", lambda _: {})
-    return LANGUAGES.resolve({"name": name, **options(None)})
+    return LANGUAGES.resolve({"name": name, **OPTIONS[name]})
 
 
 @contract(LANGUAGES)
