@@ -40,7 +40,7 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import Extension, list_extensions, refuse_twins
+from clozeline.extension_list import Extension, find_extensions, list_extensions, refuse_twins
 
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
@@ -180,8 +180,20 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         )
 
     def added_keys(self) -> dict[str, AddedKey]:
-        """Return keys of a configuration, one for each class, which is then a config class."""
-        return {name: AddedKey(name, partial(self.load_class, name)) for name in self.available()}
+        """Return keys of a configuration, one for each class, which is then a config class.
+
+        Those of hidden extensions are there, too, and cannot be set.
+        """
+        hidden = (each for each in find_extensions().values() if each not in list_extensions())
+        of_hidden = {
+            name: AddedKey(name, partial(self.load_class, name), hidden=each.name)
+            for each in hidden
+            for name in _list_modules(
+                self.folder, _find_folders(self.address or self.name, (each,)), ()
+            )
+        }
+        shown = {name: AddedKey(name, partial(self.load_class, name)) for name in self.available()}
+        return of_hidden | shown
 
     def options_class(self, name: str) -> type | None:
         """Return the class of the options of an algorithm, if it has one."""

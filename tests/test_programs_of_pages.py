@@ -290,7 +290,7 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
 
 @pytest.mark.slow
 def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
-    page = (ROOT / "docs" / "early-exit.md").read_text(encoding="utf-8")
+    page = (ROOT / "extensions" / "compression" / "early-exit.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL))
     done = subprocess.run(
         [sys.executable, "-c", code],

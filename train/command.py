@@ -33,11 +33,11 @@ from clozeline.errors import (
     NoPeersError,
     message_text,
 )
-from clozeline.model.registries import ADAPTERS, HEADS, PRUNING
+from clozeline.model.registries import ADAPTERS, HEADS
 from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS, SCHEDULES
+from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS, SCHEDULES, TRAINING_KEYS
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", OPTIMIZERS),
@@ -46,7 +46,6 @@ _ALGORITHMS: Final = (
     ("model.heads.NAME", "NAME", HEADS),
     ("regularizer", "name", REGULARIZERS),
     ("hooks", "name", HOOKS),
-    ("prune", "name", PRUNING),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all
@@ -126,7 +125,9 @@ def _print_help(words: Sequence[str]) -> None:
         sys.stdout.write("\n" + "\n".join(lines) + "\n\n`--help all` shows all keys.\n")
         return
 
-    lines = key_lines(keys_of(TrainConfig, _ALGORITHMS), "keys of the configuration")
+    kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
+    added = ((key, "name", choice) for kind in kinds for key, choice in kind.choices.items())
+    lines = key_lines(keys_of(TrainConfig, (*_ALGORITHMS, *added)), "keys of the configuration")
     sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")

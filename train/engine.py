@@ -21,7 +21,6 @@ from clozeline.model.compilation.layer_calls import (
     compile_layers,
     recompute_layers,
 )
-from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.freezing import frozen_modules
 from clozeline.seeding import hash64
@@ -30,8 +29,6 @@ from clozeline.train.data.global_batch import DeviceCopies, DeviceCopy, MicroBat
 from clozeline.train.data.stream.labels import draw_sample_bits
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, HookContext, StepInfo
-from clozeline.train.hooks._progressive import Progressive
-from clozeline.train.hooks._pruning import pruning_hook
 from clozeline.train.hooks._start_distance import StartDistance
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
@@ -65,18 +62,18 @@ class Engine:
         model: Model,
         config: TrainConfig,
         world: World,
-        teacher: Teacher | None = None,
+        hooks: Sequence[Hook] = (),
         on_failed_compile: OnFailure | None = None,
     ) -> None:
-        """Build everything; `on_failed_compile` is called as by `compile_layers`."""
+        """Build everything around a model that `hooks` have wrapped.
+
+        `on_failed_compile` is called as by `compile_layers`.
+        """
         self.config = config
         self.world = world
         self.skipped = 0
-        self.hooks = hooks_of_run(config, model)
-        for hook in self.hooks:
-            model = hook.wrap(model)
+        self.hooks = hooks
         self.model = model
-        self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
         self._copies = None if world.device.type == "cpu" else DeviceCopies(world.device)
 
         # compile and recompute layers before ZeRO wraps them
@@ -161,25 +158,18 @@ class Engine:
         """
         # set accumulation and learning rates, begin hooks
         info = self._begin(len(batches), counts, step, learning_rate, recorded=observe)
-
-        # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
-        scales = {
-            head: weight * loss_weight * self.world.size / counts[head] if counts[head] else 0.0
-            for head, loss_weight in self.model.loss_weights.items()
-        }
+        scales = self._scales(counts, weight)
         sums = {
             head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales
         }
         figures: dict[str, torch.Tensor] = {}
-        first_lane = self.world.rank * (self.config.data.lane_count // self.world.size)
         inputs = self.inputs(batches[0], step)
 
         for index, batch in enumerate(batches):
             is_last = index + 1 == len(batches)
 
             # forward: one loss per head
-            seed = hash64("dropout", self.config.seed, step, first_lane, index) - (1 << 63)
-            seed_dropout(seed, self.world.device)
+            self._seed_dropout(step, index)
             losses = self.losses(inputs)
             scaled = torch.stack(
                 [losses[head].total * scale for head, scale in scales.items()]
@@ -198,20 +188,7 @@ class Engine:
             # clip and update after the last micro-batch
             self.zero.update([*sums.values(), *figures.values()], is_last)
 
-        # wait for the device, once; end hooks
-        norm, totals = self.zero.read()
-        is_skipped = norm == torch.inf
-        self.skipped += is_skipped
-        record: dict[str, object] = {}
-        for hook in self.hooks:
-            record |= hook.end(info, norm)
-        return StepResult(
-            dict(zip(sums, totals, strict=False)),
-            dict(zip(figures, totals[len(sums) :], strict=True)),
-            norm,
-            skipped=is_skipped,
-            record=record,
-        )
+        return self._end(info, sums, figures)
 
     def _begin(
         self,
@@ -238,6 +215,39 @@ class Engine:
             hook.begin(info)
         return info
 
+    def _scales(self, counts: Mapping[str, float], weight: float) -> dict[str, float]:
+        """Return factors of sums, by which ZeRO's average over ranks is a mean over the batch."""
+        return {
+            head: weight * loss_weight * self.world.size / counts[head] if counts[head] else 0.0
+            for head, loss_weight in self.model.loss_weights.items()
+        }
+
+    def _seed_dropout(self, step: int, micro_batch: int) -> None:
+        first_lane = self.world.rank * (self.config.data.lane_count // self.world.size)
+        seed = hash64("dropout", self.config.seed, step, first_lane, micro_batch) - (1 << 63)
+        seed_dropout(seed, self.world.device)
+
+    def _end(
+        self,
+        info: StepInfo,
+        sums: Mapping[str, torch.Tensor],
+        figures: Mapping[str, torch.Tensor],
+    ) -> StepResult:
+        """Wait for the device, once, and end hooks."""
+        norm, totals = self.zero.read()
+        is_skipped = norm == torch.inf
+        self.skipped += is_skipped
+        record: dict[str, object] = {}
+        for hook in self.hooks:
+            record |= hook.end(info, norm)
+        return StepResult(
+            dict(zip(sums, totals, strict=False)),
+            dict(zip(figures, totals[len(sums) :], strict=True)),
+            norm,
+            skipped=is_skipped,
+            record=record,
+        )
+
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor] | DeviceCopy:
         """Start to copy a batch to the device, with random bits for a generator that samples.
 
@@ -262,14 +272,12 @@ class Engine:
     def losses(self, inputs: Mapping[str, torch.Tensor] | DeviceCopy) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         tensors = inputs.wait() if isinstance(inputs, DeviceCopy) else dict(inputs)
-        if self._teacher is not None:
-            tensors |= self._teacher(tensors)
         return cast(dict[str, Loss], self.zero.engine(tensors))
 
     def total_loss(self, means: Mapping[str, float]) -> float:
         """Return the weighted sum of mean losses that steps minimize.
 
-        They are the losses of heads, those of distillation, and the ponder cost.
+        They are the losses of heads, and those of modules and hooks.
         """
         return sum(weight * means[name] for name, weight in self.model.loss_weights.items())
 
@@ -297,18 +305,14 @@ class Engine:
             torch.compiler.reset()
 
 
-def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
+def hooks_of_run(config: TrainConfig) -> list[Hook]:
     """Return the hooks of a configuration, sorted by their `priority`.
 
-    Hooks of equal priority: the regularizer, the stages of a distillation, then `hooks` in their
+    Hooks of equal priority: the regularizer, those of keys of extensions, then `hooks` in their
     order. With `model.init_from`, the distance from it is recorded, too.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
-    if isinstance(model, Student) and model.stages is not None:
-        hooks.append(Progressive(model.stages))
     hooks += [chosen.build() for chosen in config.all_hooks]
-    if config.prune is not None:
-        hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
         hooks.append(StartDistance(by_layer=any(hook.observes_layers for hook in hooks)))
     return sorted(hooks, key=lambda hook: hook.priority)

@@ -258,7 +258,7 @@ def _step(job: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     rows = len(batch.micro_batches) * config.data.micro_batch * job.world.size
     state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     for hook in engine.hooks:
-        state = replace(state, **hook.in_state)
+        state = state.with_added(hook.in_state)
     job.recorder.record_step(state, batch, result, rate, seconds, cpu_seconds, log=is_logged)
     if profiler is not None:
         profiler.end(step)

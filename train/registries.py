@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from clozeline.registry import Component, Registry
 
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
+    from clozeline.train.checkpoint.keys import StateKey
     from clozeline.train.configuration.keys import TrainingKey
     from clozeline.train.hooks import Hook
     from clozeline.train.optim.optimizers import OptimizerBuilder
@@ -35,6 +36,10 @@ TRAINING_KEYS: Registry["TrainingKey"] = Registry(
     "clozeline.train.configuration.keys", "TrainingKey", suffix="Config", address="keys/train"
 )
 """Keys of a training that extensions add."""
+STATE_KEYS: Registry["StateKey"] = Registry(
+    "clozeline.train.checkpoint.keys", "StateKey", suffix="Key", address="keys/state"
+)
+"""Keys of the state of checkpoints that extensions add."""
 
 OptimizerComponent: TypeAlias = Annotated[Component["OptimizerBuilder"], OPTIMIZERS]
 ScheduleComponent: TypeAlias = Annotated[Component["Schedule"], SCHEDULES]

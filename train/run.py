@@ -115,13 +115,13 @@ def _build_and_train(
     with world.sharing_errors():
         starting = build_starting_model(point, datasets.train, placement_of(config, world))
         stop.interrupts = True  # the estimate reads a block of each set, which can take long
-        cost = estimate_cost(config, starting.model, datasets, world.size, starting.teacher)
+        cost = estimate_cost(config, starting.model, datasets, world.size, starting.hooks)
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them
     uncompiled = partial(announce, "not_compiled") if checked.config.compile == "auto" else None
     engine = resources.enter_context(
-        closing(Engine(starting.model, config, world, starting.teacher, uncompiled))
+        closing(Engine(starting.model, config, world, starting.hooks, uncompiled))
     )
     with world.sharing_errors():
         restore(engine, point.checkpoint, starting.new)
@@ -129,7 +129,7 @@ def _build_and_train(
     # open the data at the position of the checkpoint
     heldout = open_heldout(config, datasets, world, resources)
     stream = resources.enter_context(datasets.open_training(config.data, world.rank, world.size))
-    state = point.position(stream, starting.base, starting.distillation)
+    state = point.position(stream, starting.base, engine.hooks)
 
     # write to the run directory for the first time
     with world.sharing_errors():

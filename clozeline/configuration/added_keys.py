@@ -12,27 +12,46 @@ nothing for who does not use it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
-from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler
+from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class, validate
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import refuse_twins
+from clozeline.extension_list import HIDE, refuse_twins
 
 T = TypeVar("T")
 
 
-class AddedKey:
-    """A key and its config class, which `load` imports; the key is null where it is not set."""
+@dataclass(frozen=True)
+class SingleValue:
+    """A class of an added key that is written as its one value: `prune: {name: magnitude}`."""
 
-    def __init__(self, key: str, load: Callable[[], Any], *, of_extension: bool = True) -> None:
+    value: Any
+
+
+class AddedKey:
+    """A key and its config class, which `load` imports; the key is null where it is not set.
+
+    A key of a hidden extension can only be null.
+    """
+
+    def __init__(
+        self, key: str, load: Callable[[], Any], *, of_extension: bool = True, hidden: str = ""
+    ) -> None:
         self._key = key
-        self.schema = load
+        self.load = load
         self.of_extension = of_extension
+        self.hidden = hidden
+
+    def schema(self) -> Any:
+        """Return the type of what is written."""
+        kind = self.load()
+        single = isinstance(kind, type) and issubclass(kind, SingleValue)
+        return get_type_hints(kind, include_extras=True)["value"] if single else kind
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -45,17 +64,22 @@ class AddedKey:
     def _validate(self, value: object) -> object:
         if value is None or is_dataclass(value):  # `replace` gives what was valid
             return value
+        if self.hidden:
+            raise ValueError(
+                f"{self._key}: is a key of the extension {self.hidden}, which {HIDE} hides: remove "
+                "the key, or do not hide the extension"
+            )
         try:
-            return validate(self.schema(), value, "", f"{self._key}.")
+            found = validate(self.schema(), value, "", f"{self._key}.")
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
+        return found if self.schema() is (kind := self.load()) else kind(found)
 
     def _to_data(self, value: Any) -> Any:
-        return (
-            None
-            if value is None
-            else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
-        )
+        if value is None:
+            return None
+        written = value.value if isinstance(value, SingleValue) else value
+        return adapter_of(self.schema()).dump_python(written, mode="json", by_alias=True)
 
 
 @config_class
@@ -96,7 +120,7 @@ def add_keys(added: Mapping[str, AddedKey]) -> Callable[[type[T]], type[T]]:
         names = [*own, *((name, "an extension") for name in added)]
         refuse_twins("configuration key", names, lambda pair: pair)
         for name, key in added.items():
-            cls.__annotations__[name] = Annotated[Any, key]
+            cls.__annotations__[name] = Annotated[Any, key, Field(exclude=bool(key.hidden))]
             setattr(cls, name, None)
         setattr(cls, "ADDED", added)  # noqa: B010 (a class of any type)
         return cls

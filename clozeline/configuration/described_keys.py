@@ -61,8 +61,10 @@ def describe(
             below = next(_config_classes(kind), None)
             default = "" if below else _default_text(field)
             text = field.description or _docstrings(inner).get(name, "")
-            if below and not text:
-                text = (below.__doc__ or "").partition("\n\n")[0].rstrip(".")
+            notes = getattr(kind, "__metadata__", ())
+            of_key = next((note.load() for note in notes if hasattr(note, "load")), below)
+            if of_key and not text:
+                text = (of_key.__doc__ or "").partition("\n\n")[0].rstrip(".")
             yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
 

@@ -277,6 +277,7 @@ def _drop_unknown_options(
     kind: object, entries: Mapping[str, object], name: str
 ) -> Mapping[str, object]:
     """Return an entry without the options that only the algorithm before had."""
+    kind = _loaded(kind)
     registry: Any = next(
         (
             note
@@ -358,14 +359,19 @@ def loads_class(kind: Any) -> bool:
     return any(hasattr(note, "schema") for note in getattr(kind, "__metadata__", ()))
 
 
+def _loaded(kind: Any) -> Any:
+    """Return the type that an annotation imports when it is asked; itself if it imports none."""
+    notes = getattr(kind, "__metadata__", ())
+    return next((note.schema() for note in notes if hasattr(note, "schema")), kind)
+
+
 def alternatives(kind: Any) -> list[Any]:
     """Return the types in a union, or the one type, without annotations."""
     origin = get_origin(kind)
     parts = get_args(kind)
     if origin is Annotated:
-        return alternatives(
-            next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0])
-        )
+        loaded = _loaded(kind)
+        return alternatives(parts[0] if loaded is kind else loaded)
     if origin in (Union, UnionType):
         return [alternative for part in parts for alternative in alternatives(part)]
     return [kind]

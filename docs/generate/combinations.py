@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from clozeline.model.configuration.capabilities import Part, find_conflicts
-from clozeline.model.registries import DISTILLATION_LOSSES, FAMILIES, PRUNING
+from clozeline.model.registries import FAMILIES
 from clozeline.train.configuration.parts import SETTINGS
-from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS
+from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS, TRAINING_KEYS
 
 _HEAD: Final = """# What goes together
 
@@ -19,13 +19,13 @@ way.
 | part | is refused with |
 |---|---|
 """
+_KINDS: Final = [TRAINING_KEYS.load_class(name) for name in TRAINING_KEYS.available()]
 _CHOICES: Final = {
     "optimizer": OPTIMIZERS,
     "hooks": HOOKS,
-    "prune": PRUNING,
     "regularizer": REGULARIZERS,
-    "distil.losses": DISTILLATION_LOSSES,
     "model.family": FAMILIES,
+    **{key: registry for kind in _KINDS for key, registry in kind.choices.items()},
 }
 _SEVERAL: Final = ("hooks", "distil.losses")
 """Keys that choose several algorithms at once."""
@@ -34,6 +34,7 @@ _SEVERAL: Final = ("hooks", "distil.losses")
 def every_part() -> Iterator[tuple[str, Part]]:
     """Yield our settings and algorithms, each with the key that chooses it."""
     yield from ((part.key, part) for part in SETTINGS)
+    yield from ((part.key, part) for kind in _KINDS for part in kind.settings)
     for key, registry in _CHOICES.items():
         for name in registry.available():
             yield key, registry.load_class(name).part(f"{key}={name}")

@@ -1,5 +1,6 @@
 """The JSON Schemas of manifests and checkpoints, from the classes that read them."""
 
+import inspect
 import json
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,6 +13,7 @@ from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index
+from clozeline.train.registries import STATE_KEYS
 
 _CHECKSUM: Final = {
     "type": "string",
@@ -49,6 +51,11 @@ def write_schemas() -> dict[str, str]:
     manifest = _schema_of(Manifest, (*facts, "checksum"))
     checkpoint = _schema_of(Index, ())
     state = _schema_of(TrainState, TrainState.OPTIONAL)
+    del state["properties"]["added"]
+    state["required"].remove("added")
+    for name in STATE_KEYS.available():
+        meaning = inspect.getdoc(STATE_KEYS.load_class(name))
+        state["properties"][name] = {"description": meaning, "type": "object"}
     checkpoint["$defs"] |= {**state.pop("$defs"), "TrainState": state}
     checkpoint["properties"]["state"] = {"$ref": "#/$defs/TrainState"}
 

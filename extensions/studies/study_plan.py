@@ -242,8 +242,9 @@ def plan_training(
     """
     from clozeline.model.build import build_model
     from clozeline.train.data.sets.datasets import open_datasets
+    from clozeline.train.hooks import UnwrappedModel
     from clozeline.train.logs.cost_estimate import estimate_cost
-    from clozeline.train.startup.starting_model import prepare_student
+    from clozeline.train.startup.starting_model import wrap_model
 
     config = _compose_config(folder, variant, sets, output, seed, heldout)
     batch = int(config["data"]["global_batch"])
@@ -252,10 +253,8 @@ def plan_training(
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
-    teacher = (
-        None if probe.distil is None else prepare_student(probe, model, datasets.train).teacher
-    )
-    phases = estimate_cost(probe, model, datasets, 1, teacher).phases
+    wrapped, hooks = wrap_model(UnwrappedModel(model, probe, datasets.train))
+    phases = estimate_cost(probe, wrapped, datasets, 1, hooks).phases
     costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
     steps = [
         round(study.flops * part.share / flops)

@@ -19,7 +19,7 @@ from clozeline.model.compression.early_exit import (
     find_body,
     record_layers,
 )
-from clozeline.model.compression.token_rules import RuleRecord, SoftRule, TokenRule, read_rule
+from clozeline.model.compression.token_rules import SoftRule, TokenRule
 from clozeline.model.families import HeadInput
 from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
@@ -210,12 +210,6 @@ class TokenPruning(Model):
         return PrunedBatch(
             self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks
         )
-
-
-def apply_token_rule(model: Model, record: RuleRecord) -> Model:
-    """Return a model that drops tokens by the rule in a checkpoint, if it has one."""
-    rule = read_rule(record)
-    return model if rule is None else TokenPruning(model, rule)
 
 
 def sum_attention(

@@ -217,8 +217,8 @@ def write_rule(rule: TokenRule) -> RuleRecord:
 def read_rule(record: RuleRecord) -> TopTokens | Threshold | None:
     """Return the rule of a record; None: the record is empty."""
     if "shares" in record:
-        return TopTokens(record["shares"])
-    return Threshold(record["thresholds"]) if record else None
+        return TopTokens(tuple(record["shares"]))
+    return Threshold(tuple(record["thresholds"])) if record else None
 
 
 def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:

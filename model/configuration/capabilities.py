@@ -33,7 +33,7 @@ OWN_HISTORY: Final = Capability(
 UNDOABLE_STEPS: Final = Capability("steps that can be undone")
 OWN_LAYERS: Final = Capability("layers with weights of their own")
 ALL_STATES: Final = Capability("the states of all tokens after each layer")
-COMPARED_LAYERS: Final = Capability("a family whose layers can be compared with a teacher's")
+COMPARED_LAYERS: Final = Capability("a family whose layers can be compared with another model's")
 EAGER_LAYERS: Final = Capability("layers that are not compiled")
 LAYERS_RUN_ONCE: Final = Capability("layers that are not recomputed")
 FIXED_GRAPHS: Final = Capability(
@@ -48,7 +48,6 @@ NEIGHBORS: Final = Capability("micro-batches of rows in their order, which it co
 EARLIER_WEIGHTS: Final = Capability(
     "the weights of an earlier model", "set model.init_from to its run or folder"
 )
-TEACHER: Final = Capability("a teacher in memory", "set distil.teacher")
 EVALUATIONS: Final = Capability(
     "evaluations during the training",
     "set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0",
@@ -56,6 +55,10 @@ EVALUATIONS: Final = Capability(
 FP32_MASTERS: Final = Capability(
     "fp32 masters of the weights", "set zero.stage=1, which also suits a single process"
 )
+
+INITIAL_WEIGHTS: Final = "the initial weights"
+TRAINED_PARAMETERS: Final = "the parameters that train"
+"""What one part of a run alone sets."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Part:
     key: str
     """the key that chooses it, and its value: hooks=average"""
     is_set: Callable[[Any], bool] = bool
-    """whether the configuration of a run has this setting"""
+    """whether the configuration of a run, or the value of an extension's key, has this setting"""
     needs: Collection[Capability] = ()
     prevents: Collection[Capability] = ()
     owns: Collection[str] = ()

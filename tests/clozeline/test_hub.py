@@ -15,8 +15,8 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
 from clozeline.tools.command import find_model
-from clozeline.train.configuration.distillation import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source
+from clozeline.train.registries import TRAINING_KEYS
 from tests.clozeline.installed import installed
 from tests.loopback_site import Site
 
@@ -325,8 +325,11 @@ def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     cached = fetch_folder("hf://org/tiny")
 
     assert validate(TokenizerConfig, {"path": model}, "").path == cached
-    assert validate(DistilConfig, {"teacher": model}, "").teacher == cached
-    assert validate(StudentStart, {"layers": [0], "source": model}, "").source == cached
+
+    start = {"layers": [0], "source": model}
+    distil = validate(TRAINING_KEYS.load_class("distil"), {"teacher": model, "start": start}, "")
+
+    assert distil.teacher == distil.start.source == cached
 
     found = with_source({"init_from": model})
 

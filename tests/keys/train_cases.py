@@ -90,7 +90,6 @@ ENTRIES = {
     "data.store.timeout_s": Neutral("of URLs: tests of stores"),
     "data.weights": Key([1.0, 3.0], {"data.shards": [SETS, OTHER]}),
     "deterministic": SPEED,
-    "distil": DISTILLED,
     "distil.losses": DISTILLED,
     "distil.progressive": DISTILLED,
     "distil.start": DISTILLED,

@@ -16,6 +16,7 @@ from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.engine import Engine
+from clozeline.train.hooks import UnwrappedModel
 
 VOCABULARY = 301
 LENGTH = 11
@@ -129,12 +130,14 @@ def build(config, world, seed=1, prepare=None):
     """An engine around a fresh model; `prepare(model)` may change the model first."""
     from clozeline.model.build import build_model
     from clozeline.model.parameters.sharding import UNSHARDED
+    from clozeline.train.startup.starting_model import wrap_model
 
     placement = placement_of(config, world) if prepare is None else UNSHARDED
     model = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)
     if prepare is not None:
         prepare(model)
-    return Engine(model, config, world)
+    model, hooks = wrap_model(UnwrappedModel(model, config, None, placement))
+    return Engine(model, config, world, hooks)
 
 
 def train_steps(engine, first, last, kind=RandomSource):

@@ -78,7 +78,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     """
     from clozeline.tools.models.teaching.score_shards import ColumnTask, write_shards, writer_of
     from clozeline.tools.runs.inference.teacher_scores import plan_scores
-    from clozeline.train.startup.starting_model import open_teacher
+    from clozeline.train.startup.teacher_model import open_teacher
 
     shards = open_shards(options.data.shards)
     teacher = open_teacher(run, None, shards, "RUN")

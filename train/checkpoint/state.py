@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from clozeline.configuration.config import adapter_of
 from clozeline.errors import CheckpointError
-from clozeline.model.compression.token_rules import RuleRecord
+from clozeline.extension_list import HIDE
 from clozeline.pipeline.shards.manifest import first_problem
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
+from clozeline.train.registries import STATE_KEYS
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _STEP_KEYS: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
@@ -30,8 +31,6 @@ class TrainState:
         "heldout_losses",
         "best",
         "base",
-        "distillation",
-        "token_rule",
         "skipped_rows",
         "rollbacks",
     )
@@ -60,11 +59,8 @@ class TrainState:
     base: str = ""
     """digest of the weights copied from `model.init_from`, which a checkpoint with an adapter does
     not contain; empty without `init_from`"""
-    distillation: dict[str, Any] = field(default_factory=dict)
-    """digest of a teacher's weights, and by loss the layers of the student with their layers of the
-    teacher; empty without a teacher"""
-    token_rule: RuleRecord = field(default_factory=dict)
-    """rule by which `prune` makes the model drop tokens; empty without one"""
+    added: dict[str, Any] = field(default_factory=dict)
+    """values of keys of extensions, which are written next to the other keys"""
     skipped_rows: tuple[SkippedRows, ...] = ()
     """rows before this position that rollbacks skipped, in order"""
     rollbacks: _Count = 0
@@ -81,10 +77,20 @@ class TrainState:
         """Return the state in an index.
 
         Raises:
-            CheckpointError: a key is missing, unknown, of another type, or contradicts another key.
+            CheckpointError: a key is missing, unknown, of another type, contradicts another key, or
+                is of a hidden extension.
         """
+        added = STATE_KEYS.added_keys()
+        for name in data.keys() & added.keys():
+            if hidden := added[name].hidden:
+                raise CheckpointError(
+                    f"checkpoint state: {name} is of the extension {hidden}, which {HIDE} hides: "
+                    "do not hide it"
+                )
+        own = {key: value for key, value in data.items() if key not in added}
+        own["added"] = {key: value for key, value in data.items() if key in added}
         try:
-            state: TrainState = adapter_of(TrainState).validate_json(json.dumps(data))
+            state: TrainState = adapter_of(TrainState).validate_json(json.dumps(own))
         except ValidationError as error:
             raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
         if (of_stream := state.stream.get("samples", state.samples)) != state.samples:
@@ -96,7 +102,12 @@ class TrainState:
     def as_dict(self) -> dict[str, object]:
         """Return the state as a dictionary for the index, without empty optional keys."""
         absent = [key for key in self.OPTIONAL if not getattr(self, key)]
-        return {key: value for key, value in asdict(self).items() if key not in absent}
+        data = {key: value for key, value in asdict(self).items() if key not in absent}
+        return data | {key: value for key, value in data.pop("added").items() if value}
+
+    def with_added(self, values: Mapping[str, Any]) -> TrainState:
+        """Return the state with values of keys of extensions."""
+        return replace(self, added={**self.added, **values}) if values else self
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
         """Return the state after a step; a skipped step also counts and consumes rows."""

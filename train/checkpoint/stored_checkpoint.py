@@ -52,8 +52,8 @@ WEIGHT: Final = "weight"
 """Key of the master weights; other keys are optimizer states."""
 LATEST: Final = "latest"
 """File that names the checkpoint to resume from."""
-_PROJECTIONS: Final = "distillation."
-"""Parameters that belong to the losses of a distillation, not to the model."""
+_PARTS: Final = ("family.", "heads.", "adapters.")
+"""Parts of the model; other parameters belong to what a hook has put around it."""
 
 _STRICT: Final = ConfigDict(extra="forbid", strict=True)
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
@@ -270,7 +270,7 @@ class StoredCheckpoint:
         reader = CheckpointReader(self.folder, self.index)
         weights = {}
         for name, record in self.index.parameters.items():
-            if not name.startswith(_PROJECTIONS):
+            if name.startswith(_PARTS):
                 weights[name] = reader.parameter(
                     AVERAGE if AVERAGE in record.keys else WEIGHT, name
                 )

@@ -31,13 +31,13 @@ from clozeline.train.data.sets.recorded_sets import (
     read_sets,
     tokenizer_of_run,
 )
+from clozeline.train.registries import STATE_KEYS
 
 if TYPE_CHECKING:  # they import torch, which a command without a model does not need
     from torch import Tensor
 
     from clozeline.model.build import Model
     from clozeline.model.checkpoints.checkpoint import Checkpoint
-    from clozeline.model.compression.token_rules import RuleRecord
     from clozeline.train.checkpoint.state import TrainState
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
     from clozeline.train.configuration.config import TrainConfig
@@ -57,8 +57,8 @@ class TrainedModel:
     """configuration of the training; None for a model folder"""
     stored: StoredCheckpoint | None = None
     """checkpoint of the training; None for a model folder"""
-    token_rule: RuleRecord = field(default_factory=dict)
-    """rule by which the model drops tokens; empty if it drops none"""
+    added: Mapping[str, Any] = field(default_factory=dict)
+    """values of keys of extensions in the state of the checkpoint"""
 
     @staticmethod
     def open(
@@ -207,16 +207,17 @@ class TrainedModel:
 
     @cached_property
     def model(self) -> Model:
-        """The model with the weights of `checkpoint` and its token rule, in evaluation mode."""
+        """The model with the weights of `checkpoint`, in evaluation mode."""
         from clozeline.model.checkpoints.checkpoint import build_checkpoint
-        from clozeline.model.compression.token_pruning import apply_token_rule
 
         model = build_checkpoint(self.checkpoint)
         if model.family.reads_characters:
             model.family.set_token_bytes(
                 token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids
             )
-        return apply_token_rule(model, self.token_rule)
+        for name, value in self.added.items():
+            model = STATE_KEYS.load_class(name).restore(model, value)
+        return model
 
     @property
     def max_length(self) -> int:
@@ -288,7 +289,7 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     checkpoint = Checkpoint(
         config.model, tokenizer.vocab_size, weights, ids, None, (), trained=trained
     )
-    return TrainedModel(folder, checkpoint, sets, config, saved_run, saved_run.state.token_rule)
+    return TrainedModel(folder, checkpoint, sets, config, saved_run, saved_run.state.added)
 
 
 def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:

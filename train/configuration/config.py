@@ -25,11 +25,9 @@ from clozeline.configuration.described_keys import Common
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import check_parts
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.registries import PruningComponent
 from clozeline.registry import Component, component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.configuration.distillation import DistilConfig
 from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, ProfileConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.parts import parts_of
@@ -94,12 +92,6 @@ class TrainConfig(Extensible):
     regularizer: RegularizerComponent | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs
     model.init_from"""
-    distil: DistilConfig | None = None
-    """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0,
-    2]}}; null: none"""
-    prune: PruningComponent | None = None
-    """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9},
-    {name: movement, keep: 0.15}; null: none"""
     hooks: tuple[HookComponent, ...] = ()
     """things that follow the training, each once: [{name: average, decay: 0.999}, {name:
     unfreezing, every: 100}, gradient_noise, layer_statistics]"""
@@ -168,6 +160,8 @@ class TrainConfig(Extensible):
 
         for hook in self.all_hooks:
             hook.type.check(self)
+        for key in self.parts():
+            key.check(self)
         check_parts(parts_of(self))
 
         if self.precision == "bf16" and self.zero.stage == 1 and self.zero.offload != "none":
@@ -177,9 +171,6 @@ class TrainConfig(Extensible):
             )
         if self.on_divergence is not None:
             self._check_rollback(self.on_divergence)
-        if self.distil is not None and self.distil.progressive is not None:
-            steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
-            self.distil.check_steps(self.model.layers, steps)
 
     def _check_batches(self) -> None:
         """Check that lanes, micro-batches and compared rows divide the global batch."""
@@ -233,8 +224,8 @@ class TrainConfig(Extensible):
 
     @property
     def all_hooks(self) -> tuple[HookComponent, ...]:
-        """The hooks of the key `hooks`, and those that keys of extensions add."""
-        return (*self.hooks, *(hook for part in self.parts() for hook in part.hooks()))
+        """The hooks that keys of extensions add, and those of the key `hooks`."""
+        return (*(hook for part in self.parts() for hook in part.hooks()), *self.hooks)
 
     @property
     def last_step(self) -> int:

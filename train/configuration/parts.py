@@ -4,32 +4,27 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from clozeline.model.configuration.capabilities import (
-    ALL_STATES,
-    COMPARED_LAYERS,
     EAGER_LAYERS,
     EARLIER_WEIGHTS,
     EVALUATIONS,
     EXACT_WEIGHTS,
     FIXED_GRAPHS,
     FP32_MASTERS,
+    INITIAL_WEIGHTS,
     LAYERS_RUN_ONCE,
     LOGITS,
     NEIGHBORS,
     OWN_HISTORY,
     OWN_LAYERS,
     STATES_ON_DEVICE,
-    TEACHER,
     TRAINED_BODY,
+    TRAINED_PARAMETERS,
     UNDOABLE_STEPS,
     WHOLE_PARAMETERS,
     Part,
 )
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.registries import FAMILIES
-
-_TRAINED: Final = ("the parameters that train",)
-_INITIAL: Final = ("the initial weights",)
-
 
 SETTINGS: Final = (
     Part(
@@ -84,42 +79,21 @@ SETTINGS: Final = (
         lambda run: run.model.init_from is None,
         prevents={EARLIER_WEIGHTS},
     ),
-    Part("model.init_from", lambda run: run.model.init_from is not None, owns=_INITIAL),
+    Part("model.init_from", lambda run: run.model.init_from is not None, owns={INITIAL_WEIGHTS}),
     Part("init_parts", lambda run: bool(run.init_parts), needs={EARLIER_WEIGHTS}),
     Part(
         "model.adapter",
         lambda run: run.model.adapter is not None,
         needs={EARLIER_WEIGHTS},
         prevents={TRAINED_BODY},
-        owns=_TRAINED,
+        owns={TRAINED_PARAMETERS},
     ),
-    Part("freeze", lambda run: bool(run.freeze), owns=_TRAINED),
+    Part("freeze", lambda run: bool(run.freeze), owns={TRAINED_PARAMETERS}),
     Part("model.share", lambda run: run.model.share != ShareConfig(), prevents={OWN_LAYERS}),
     Part(
         "model.quantization",
         lambda run: run.model.quantization is not None,
         prevents={EXACT_WEIGHTS},
-    ),
-    Part(
-        "distil",
-        lambda run: run.distil is not None,
-        needs={TRAINED_BODY, ALL_STATES, COMPARED_LAYERS},
-    ),
-    Part(
-        "distil.teacher=null",
-        lambda run: run.distil is not None and run.distil.teacher is None,
-        prevents={TEACHER},
-    ),
-    Part(
-        "distil.start",
-        lambda run: run.distil is not None and run.distil.start is not None,
-        owns=_INITIAL,
-    ),
-    Part(
-        "distil.progressive",
-        lambda run: run.distil is not None and run.distil.progressive is not None,
-        needs={TEACHER, OWN_LAYERS, STATES_ON_DEVICE},
-        owns={"the layers that train", *_TRAINED},
     ),
 )
 """Keys with values that other parts need or cannot have."""
@@ -135,10 +109,11 @@ def parts_of(config: Any) -> Iterator[Part]:
     for key, components in (
         ("optimizer", [config.optimizer]),
         ("regularizer", [config.regularizer]),
-        ("prune", [config.prune]),
-        ("distil.losses", () if config.distil is None else config.distil.active),
         ("hooks", config.all_hooks),
     ):
         for component in components:
             if component is not None:
                 yield component.type.part(f"{key}={component.name}")
+    for value in config.parts():
+        yield from (part for part in value.settings if part.is_set(value))
+        yield from (chosen.type.part(f"{key}={chosen.name}") for key, chosen in value.chosen)

@@ -1,5 +1,6 @@
 """Interface of hooks, and the order in which the engine calls them.
 
+    wrap                             once, around a new model
     attach                           once, around a new engine
     start, or create and resume      at step 0, or at a checkpoint
     begin                            of each step, before the first forward pass
@@ -24,6 +25,9 @@ from torch import Tensor
 from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import Declared
+from clozeline.model.flop_counts import DocumentCounts
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
+from clozeline.pipeline.shards import ShardSet
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout
@@ -45,6 +49,21 @@ class StepInfo:
     """learning rate relative to its peak"""
     recorded: bool
     """True if metrics.jsonl has a record of the step"""
+
+
+@dataclass(frozen=True)
+class UnwrappedModel:
+    """A model that a run builds, before ZeRO, as hooks see it."""
+
+    model: Model
+    config: Any
+    """configuration of the training"""
+    shards: ShardSet
+    """the first training set"""
+    placement: Placement = UNSHARDED
+    """how parameters are distributed over ranks"""
+    saved: Any = None
+    """state of the checkpoint that the run resumes from; None at a start"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +113,8 @@ class Hook(Declared):
         self.options = options
         self.of: dict[Tensor, dict[str, Tensor]] = {}
         """States of each flat buffer, in its shape, saved and resumed like optimizer state."""
+        self.lines: Sequence[str] = ()
+        """Lines that a start prints, after `wrap`."""
 
     @classmethod
     def check(cls, config: object) -> None:
@@ -103,9 +124,26 @@ class Hook(Declared):
             ValueError: it does not fit; the message names the key.
         """
 
-    def wrap(self, model: Model) -> Model:
-        """Return the model to train, with the same parameters under the same names."""
-        return model
+    def wrap(self, new: UnwrappedModel) -> Model:
+        """Return the model to train, with the same parameters under the same names.
+
+        It may have further parameters, outside of `family`, `heads` and `adapters`: tools that read
+        a run leave them out.
+
+        Raises:
+            ClozelineError: the hook does not fit the model, the data or the checkpoint.
+        """
+        return new.model
+
+    def flops(
+        self,
+        tokens: int,
+        target_tokens: int,
+        labels: float | None,
+        documents: DocumentCounts | None,
+    ) -> float:
+        """Return the FLOPs for a row in addition to the model's; see `Model.flops`."""
+        return 0.0
 
     def attach(self, context: HookContext) -> None:
         """Hook into a model and its optimizer, before the first step."""
@@ -147,5 +185,8 @@ class Hook(Declared):
 
     @property
     def in_state(self) -> Mapping[str, Any]:
-        """Field → value of the checkpoint's `TrainState` that this hook sets."""
+        """Entries of the checkpoint's state that this hook sets, also before the first step.
+
+        Their keys are those of `train.checkpoint.keys`.
+        """
         return {}

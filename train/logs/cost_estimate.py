@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
@@ -13,7 +13,6 @@ import torch
 
 from clozeline.arrays import Int64
 from clozeline.model.build import Model
-from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.rows import RowBatch
@@ -26,6 +25,7 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.evaluate import batches_of_pass
+from clozeline.train.hooks import Hook
 
 _ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
@@ -299,11 +299,11 @@ def estimate_cost(
     model: Model,
     datasets: Datasets,
     world_size: int,
-    teacher: Teacher | None = None,
+    hooks: Sequence[Hook] = (),
 ) -> CostEstimate:
     """Estimate the cost from the manifests, the first block of each set, and the model's FLOPs.
 
-    `teacher`: a teacher in memory, whose FLOPs count, too.
+    The FLOPs of `hooks` count, too.
     """
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
     batch = config.data.global_batch
@@ -312,15 +312,15 @@ def estimate_cost(
     for name, shards in datasets.heldout.items():
         pass_rows = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
-        _, model_flops, teacher_flops = _cost_of_row(source, config, model, teacher, forward=True)
+        _, model_flops, hook_flops = _cost_of_row(source, config, model, hooks, forward=True)
         heldout_rows = heldout_rows + pass_rows
-        flops = flops + min(len(shards), pass_rows) * (model_flops + teacher_flops)
-    phases = tuple(_phase_costs(config, model, datasets, teacher))
+        flops = flops + min(len(shards), pass_rows) * (model_flops + hook_flops)
+    phases = tuple(_phase_costs(config, model, datasets, hooks))
     return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
 
 def _phase_costs(
-    config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None
+    config: TrainConfig, model: Model, datasets: Datasets, hooks: Sequence[Hook]
 ) -> Iterator[PhaseCost]:
     remaining = config.last_step
     position = 0
@@ -331,17 +331,15 @@ def _phase_costs(
             continue
 
         # tokens and FLOPs per row, averaged over the mixture
-        figures = np.array(
-            [_cost_of_row(source, config, model, teacher) for source in phase.sources]
-        )
+        figures = np.array([_cost_of_row(source, config, model, hooks) for source in phase.sources])
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
         set_costs = tuple(
             SetCost(
-                weight, len(shards), _epoch_rows(shards, config), float(model_flops + teacher_flops)
+                weight, len(shards), _epoch_rows(shards, config), float(model_flops + hook_flops)
             )
-            for weight, shards, (_, model_flops, teacher_flops) in zip(
+            for weight, shards, (_, model_flops, hook_flops) in zip(
                 weights, sets, figures, strict=True
             )
         )
@@ -369,11 +367,11 @@ def _cost_of_row(
     source: Input,
     config: TrainConfig,
     model: Model,
-    teacher: Teacher | None,
+    hooks: Sequence[Hook],
     *,
     forward: bool = False,
 ) -> tuple[float, float, float]:
-    """Return the mean tokens, FLOPs and FLOPs of the teacher per row, over a set's first block.
+    """Return the mean tokens, FLOPs and FLOPs of hooks per row, over a set's first block.
 
     `forward`: FLOPs of the forward pass alone.
     """
@@ -386,7 +384,7 @@ def _cost_of_row(
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
 
-    # count tokens and FLOPs of the model and the teacher
+    # count tokens and FLOPs of the model and of hooks
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens = columns.get("input_ids", 0.0)
     # a decoder without a target reads the row of the encoder
@@ -398,7 +396,7 @@ def _cost_of_row(
     documents = _documents_per_row(rows, source)
     count = model.forward_flops if forward else model.flops
     flops = choices * count(*sizes, documents)
-    teacher_flops = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
+    hook_flops = choices * sum(hook.flops(*sizes, documents) for hook in hooks)
 
     # a second view of the row
     second_length = columns.get("input_ids_b", 0.0)
@@ -408,9 +406,9 @@ def _cost_of_row(
         length = max(1, round(second_length))
         view_flops = model.family.flops(length, 0)
         view_flops += 0.0 if forward else model.body_backward_flops(length, view_flops)
-        return tokens + target + second_length, flops + view_flops, teacher_flops
+        return tokens + target + second_length, flops + view_flops, hook_flops
 
-    return tokens + target, flops, teacher_flops
+    return tokens + target, flops, hook_flops
 
 
 def _documents_per_row(rows: RowBatch, source: Input) -> DocumentCounts | None:

@@ -6,7 +6,7 @@ compiled, and with the fastest kernels, as far as the other keys allow. A resume
 choices of its first start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
+from clozeline.train.hooks import Hook
 from clozeline.train.startup.checks import decay_step
 
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
@@ -78,7 +79,7 @@ class StartingPoint:
                         f"ranks disagree: rank {world.rank} has {here}, rank {rank} has {there}"
                     )
 
-    def position(self, stream: Stream, base: str, distillation: Mapping[str, object]) -> TrainState:
+    def position(self, stream: Stream, base: str, hooks: Sequence[Hook]) -> TrainState:
         """Move the stream to the starting point and return the state there."""
         state = self.state
         if self.saved is not None:
@@ -93,9 +94,10 @@ class StartingPoint:
         ]
 
         stream.load_state_dict(saved_stream, allow_changed=["data", *free])
-        return replace(
-            state, stream=stream.state_dict(), base=base, distillation=dict(distillation)
-        )
+        state = replace(state, stream=stream.state_dict(), base=base)
+        for hook in hooks:
+            state = state.with_added(hook.in_state)
+        return state
 
     def schedule_note(self) -> str:
         """Return a note on a long warm-up or on steps after the schedule; empty without either."""

@@ -90,6 +90,8 @@ class Student(Model):
             None if progressive is None else Stages(built, model.config.layers, progressive)
         )
         self._observed = frozenset[str]().union(*(loss.student_tensors for loss in built.values()))
+        self.teacher: Teacher | None = None
+        """Teacher in memory, which is no part of this model."""
 
     def new_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """Return the parameters of the losses, by name."""
@@ -155,6 +157,8 @@ class Student(Model):
             raise BatchError(
                 f"batch: the loss scores needs {', '.join(sorted(missing))}, or set distil.teacher"
             )
+        if self.teacher is not None:
+            tensors = {**tensors, **self.teacher(tensors)}
         # the student's tensors are recorded in the forward pass, the teacher's are in the batch
         with observe(self, self._observed) as seen:
             losses = super().forward(tensors)

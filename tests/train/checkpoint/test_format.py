@@ -40,7 +40,7 @@ def write_parts(folder, size, parts):
     values = torch.arange(size, dtype=torch.float32)
     pieces = cuts(size, parts)
     for part, start, count in pieces:
-        tensors = {"weight/p": values[start : start + count].clone()} if count else {}
+        tensors = {"weight/family.p": values[start : start + count].clone()} if count else {}
         save_file(tensors, folder / part_name(part))
 
     names = [part_name(part) for part in range(parts)]
@@ -51,7 +51,7 @@ def write_parts(folder, size, parts):
     return Index(
         {},
         {},
-        {"p": ParameterRecord([size], "decay", ["weight"], slices)},
+        {"family.p": ParameterRecord([size], "decay", ["weight"], slices)},
         [],
         files,
     )
@@ -70,9 +70,11 @@ def write_parts(folder, size, parts):
     ],
 )
 def test_slices_must_tile(slices, problem):
-    assert problem in tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices))
+    assert problem in tiling_problem(
+        "family.p", ParameterRecord([2, 5], "decay", ["weight"], slices)
+    )
     assert bool(problem) == bool(
-        tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices))
+        tiling_problem("family.p", ParameterRecord([2, 5], "decay", ["weight"], slices))
     )
 
 
@@ -114,10 +116,10 @@ def reseal(folder, change):
     ("change", "problem"),
     [
         (
-            lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1),
+            lambda plain: plain["parameters"]["family.p"]["slices"][0].__setitem__(1, -1),
             "greater than or equal to 0",
         ),
-        (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
+        (lambda plain: plain["parameters"]["family.p"].update(more=1), "parameters.family.p.more"),
         (lambda plain: plain.update(format=0), "format 0"),
     ],
 )
@@ -153,16 +155,16 @@ def test_any_range_is_read_from_any_parts(tmp_path_factory, size, parts, data):
     start = data.draw(st.integers(0, size))
     count = data.draw(st.integers(0, size - start))
 
-    assert tiling_problem("p", index.parameters["p"]) == ""
-    assert CheckpointReader(folder, index).read("weight", "p", start, count).tolist() == list(
-        range(start, start + count)
-    )
+    assert tiling_problem("family.p", index.parameters["family.p"]) == ""
+    assert CheckpointReader(folder, index).read(
+        "weight", "family.p", start, count
+    ).tolist() == list(range(start, start + count))
 
 
 def test_a_buffer_is_in_the_first_part(tmp_path):
     index = write_parts(tmp_path, 4, 1)
     values = torch.arange(4.0)
-    save_file({"weight/p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
+    save_file({"weight/family.p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
 
     assert CheckpointReader(tmp_path, index).buffer("b", [4]).tolist() == [0, 1, 2, 3]
 
@@ -173,11 +175,11 @@ def test_a_buffer_is_in_the_first_part(tmp_path):
 def test_reader_names_what_is_missing(tmp_path):
     index = write_parts(tmp_path, 10, 2)
     reader = CheckpointReader(tmp_path, index)
-    with pytest.raises(CheckpointError, match="no exp_avg of parameter p"):
-        reader.read("exp_avg", "p", 0, 1)
+    with pytest.raises(CheckpointError, match=r"no exp_avg of parameter family\.p"):
+        reader.read("exp_avg", "family.p", 0, 1)
     with pytest.raises(CheckpointError, match="no weight of parameter q"):
         reader.read("weight", "q", 0, 1)
     with pytest.raises(CheckpointError, match="lacks elements"):
-        reader.read("weight", "p", 8, 5)
+        reader.read("weight", "family.p", 8, 5)
 
-    assert reader.parameter("weight", "p").shape == (10,)
+    assert reader.parameter("weight", "family.p").shape == (10,)

@@ -128,8 +128,8 @@ def test_the_newest_or_the_one_asked_for(tmp_path):
     for step in (3, 5):
         write_step(tmp_path, step)
 
-    assert StoredCheckpoint.find(tmp_path).read_weights()["p"].tolist() == [0, 1, 2, 3, 4]
-    assert StoredCheckpoint.find(tmp_path, 3).read_weights()["p"].tolist() == [0, 1, 2]
+    assert StoredCheckpoint.find(tmp_path).read_weights()["family.p"].tolist() == [0, 1, 2, 3, 4]
+    assert StoredCheckpoint.find(tmp_path, 3).read_weights()["family.p"].tolist() == [0, 1, 2]
 
     with pytest.raises(ConfigurationError, match="no checkpoint of step 7, only of 3, 5"):
         StoredCheckpoint.find(tmp_path, 7)
@@ -142,16 +142,16 @@ def test_averages_are_read_where_there_are_some(tmp_path):
     path = folder / part_name(0)
     save_file(
         {
-            "weight/w": torch.ones(4),
-            "average/w": torch.full((4,), 3.0),
-            "weight/frozen": torch.zeros(4),
+            "weight/family.w": torch.ones(4),
+            "average/family.w": torch.full((4,), 3.0),
+            "weight/family.frozen": torch.zeros(4),
         },
         path,
     )
 
     kinds = {
-        "w": ("decay", ["average", "weight"]),
-        "frozen": ("frozen", ["weight"]),
+        "family.w": ("decay", ["average", "weight"]),
+        "family.frozen": ("frozen", ["weight"]),
     }
     records = {
         name: ParameterRecord([2, 2], group, keys, [(0, 0, 4)])
@@ -161,8 +161,8 @@ def test_averages_are_read_where_there_are_some(tmp_path):
     Index({"step": 1, "samples": 1}, {}, records, [], files).write(folder)
     found = StoredCheckpoint.find(tmp_path).read_weights()
 
-    assert torch.equal(found["w"], torch.full((2, 2), 3.0))
-    assert torch.equal(found["frozen"], torch.zeros(2, 2))
+    assert torch.equal(found["family.w"], torch.full((2, 2), 3.0))
+    assert torch.equal(found["family.frozen"], torch.zeros(2, 2))
 
 
 LOSSES = {

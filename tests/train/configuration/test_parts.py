@@ -11,6 +11,7 @@ from clozeline.train.configuration.parts import SETTINGS, parts_of
 from clozeline.train.hooks import Hook
 from clozeline.train.hooks.average import Average
 from clozeline.train.hooks.unfreezing import Unfreezing
+from clozeline.train.registries import TRAINING_KEYS
 from tests.train.synthetic import tiny
 
 
@@ -88,7 +89,10 @@ def test_a_setting_is_a_part_of_the_runs_that_have_it(key):
 
 
 def test_a_plain_run_has_these_settings_alone():
-    settings = {part.key for part in SETTINGS}
+    kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
+    settings = {
+        part.key for part in (*SETTINGS, *(part for kind in kinds for part in kind.settings))
+    }
     assert settings == WAYS.keys()
     assert {part.key for part in parts_of(tiny())} & settings == {
         "zero.stage=1 and above",

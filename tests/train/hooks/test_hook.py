@@ -6,7 +6,6 @@ from itertools import combinations
 import pytest
 import torch
 
-from clozeline.model.build import build_model
 from clozeline.model.configuration.capabilities import find_conflicts
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.configuration.config import frozen
@@ -17,7 +16,7 @@ from docs.generate.combinations import every_part
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.pruning.pruned import train
-from tests.train.synthetic import VOCABULARY, RandomSource, build, tiny
+from tests.train.synthetic import RandomSource, build, tiny
 
 
 def hooked(name, **changes):
@@ -141,10 +140,7 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
         prune={"name": "magnitude", "sparsity": 0.5},
     )
 
-    order = [
-        type(hook).__name__
-        for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))
-    ]
+    order = [type(hook).__name__ for hook in hooks_of_run(config)]
 
     assert order == [
         "LayerStatistics",

@@ -31,7 +31,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     part_name,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
-from clozeline.train.configuration.config import frozen
+from clozeline.train.configuration.config import TrainConfig, frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
 
 RECORD: Final = "compression.json"
@@ -124,10 +124,10 @@ def find_claim(folder: Path) -> str:
         if not (folder / "config.yaml").is_file():
             return ""
         config = read_config(folder)
-        if config.prune is not None:
+        if (prune := vars(config)["prune"]) is not None:
             return (
-                f"{config.prune.name} {_format_options(to_data(config.prune.options))}: "
-                f"{config.prune.type.published_result}"
+                f"{prune.value.name} {_format_options(to_data(prune.value.options))}: "
+                f"{prune.value.type.published_result}"
             )
 
         source = config.model.init_from
@@ -151,6 +151,7 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     assert run.stored is not None, "a run has a checkpoint"
     # the smaller model starts from nothing, and is trained by nothing
     model = replace(smaller.config, adapter=None, init_from=None)
+    unset: dict[str, Any] = dict.fromkeys(TrainConfig.ADDED)
     config = replace(
         run.require_config(),
         model=model,
@@ -160,10 +161,9 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
         regularizer=None,
         hooks=(),
         branch_from=None,
-        distil=None,
-        prune=None,
+        **unset,
     )
-    if (rule := read_rule(run.token_rule)) is not None:
+    if (rule := read_rule(run.added.get("token_rule", {}))) is not None:
         rule.check(config.model.layers)
     store_published(run.folder, output)
     with publish(output / "config.yaml") as temporary:

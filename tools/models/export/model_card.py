@@ -8,6 +8,7 @@ from clozeline.hub import origin_of
 from clozeline.model.checkpoints._conversion.export import Export
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.registries import STATE_KEYS
 
 _FRONT_MATTER = """---
 library_name: transformers
@@ -151,9 +152,7 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
         pieces = ", ".join(map(trained.tokenizer.piece, languages.values()))
         rows["decoder_start_token_id"] = f"of the output's language: {pieces}"
 
-    if state.token_rule:
-        rows["token pruning"] = (
-            f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
-        )
+    for name, value in state.added.items():
+        rows |= STATE_KEYS.load_class(name).card_rows(value)
 
     return rows

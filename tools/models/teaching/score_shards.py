@@ -25,7 +25,7 @@ from clozeline.process import child_context, die_with
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, score_columns
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores
 from clozeline.train.distributed.process_group import device_of
-from clozeline.train.startup.starting_model import open_teacher
+from clozeline.train.startup.teacher_model import open_teacher
 
 
 class ColumnTask(NamedTuple):

@@ -13,7 +13,7 @@ from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores
 from clozeline.tools.shards.validation.shard_set import ComparedScores
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores, read_stored_scores
-from clozeline.train.startup.starting_model import open_teacher
+from clozeline.train.startup.teacher_model import open_teacher
 
 _SAMPLE_BLOCKS: Final = 3
 """number of blocks that the teacher scores again"""

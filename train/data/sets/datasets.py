@@ -20,7 +20,6 @@ from clozeline.train.data.sets.model_fit import (
     refuse_unread,
     refuse_unreadable,
 )
-from clozeline.train.data.sets.stored_scores import refuse_unfit_scores
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
@@ -100,7 +99,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
             f"labels for {', '.join(sorted(served))} only"
         )
 
-    refuse_unfit_scores(config, phases)
+    for added in config.parts():
+        added.check_sets(config, [source.shards for phase in phases for source in phase.sources])
 
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
@@ -227,17 +227,11 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
     where = f"{key}: {shards.path}"
     collate = Collate.from_manifest(manifest)
     refuse_unfit_heads(manifest, model, where)
-    refuse_unread(manifest, model, config.data.ignore, where)
+    read = {name for added in config.parts() for name in added.reads}
+    refuse_unread(manifest, model, config.data.ignore, where, read)
     refuse_unreadable(collate, model, where)
-
-    if config.prune is not None and (
-        unread := sorted(config.prune.type.unsupported & collate.tensor_names)
-    ):
-        raise ConfigurationError(
-            f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the "
-            f"right, and these rows have {unread[0]}: group them without packing, in another frame "
-            "than xlnet"
-        )
+    for added in config.parts():
+        added.check_rows(where, collate.tensor_names)
 
     several = "choice_starts" in manifest.roles  # each choice is a separate row
     longest = (several and objective.frame.longest_input) or manifest.max_length

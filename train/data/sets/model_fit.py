@@ -17,6 +17,7 @@ from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.registries import TRAINING_KEYS
 
 _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
@@ -143,13 +144,21 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             )
 
 
-def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
+def refuse_unread(
+    manifest: Manifest,
+    model: ModelConfig,
+    ignore: Sequence[str],
+    key: str,
+    read: Collection[str] = (),
+) -> None:
     """Refuse columns or heads that this model does not read and `ignore` does not list.
+
+    Keys of extensions read the columns `read`.
 
     Training would silently learn another objective. Segments of labeled texts may stay unread:
     RoBERTa, too, separates texts by [SEP] alone.
     """
-    spared = {*ignore, *([_SEGMENTS] if kind_of(manifest.objective) else [])}
+    spared = {*ignore, *read, *([_SEGMENTS] if kind_of(manifest.objective) else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
@@ -197,6 +206,10 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
             and name not in names_of((*family.reads, *family.optional))
         ):
             yield name, f"a family that reads it, which {model.family} does not"
+        elif role.use == "label" and not role.of:
+            kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
+            readers = (kind.columns[name] for kind in kinds if name in kind.columns)
+            yield name, next(readers, "a key of an extension that is not there")
 
     # heads without a column
     for head in sorted(heads - {role.head for role in collate.roles.values()}):

@@ -8,11 +8,10 @@ from pydantic import Field
 from clozeline.columns import TEACHER
 from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.registries import LossComponent
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input
 
 COLUMNS: Final = tuple(field.name for field in TEACHER)
 _TEACHER_KEY: Final = "teacher"
@@ -65,46 +64,21 @@ def read_stored_scores(shards: ShardSet) -> StoredScores | None:
     return None
 
 
-def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Check that a loss reads the stored scores of a run, and fits them.
+def refuse_unfit_scores(
+    losses: Sequence[LossComponent], model: ModelConfig, sets: Sequence[ShardSet]
+) -> None:
+    """Check that losses fit the stored scores of the sets of a run, which has no other teacher.
 
     Raises:
-        ConfigurationError: no loss reads them, the loss contradicts them, or two sets of the run
-            have different teachers.
+        ConfigurationError: a loss contradicts them, or two sets have different teachers.
     """
-    sets = [source.shards for phase in phases for source in phase.sources]
     opened = [
         (shards, stored) for shards in sets if (stored := read_stored_scores(shards)) is not None
     ]
-    if not opened:
-        return
-
-    # a teacher in memory computes its scores itself
-    distil = config.distil
-    losses = (
-        []
-        if distil is None or distil.teacher is not None
-        else [loss for loss in distil.active if not loss.type.needs_teacher]
-    )
-    if not losses:
-        if set(COLUMNS) <= set(config.data.ignore):
-            return
-        reason = "distil has no loss for them"
-        if distil is None:
-            reason = "distil is not set"
-        elif distil.teacher:
-            reason = "distil.teacher is in memory"
-        raise ConfigurationError(
-            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} "
-            f"({reason}): set distil with the loss scores and without a teacher, remove the column "
-            f"set, or set data.ignore=[{', '.join(COLUMNS)}]"
-        )
-
     # the loss must read what was stored
-    first = opened[0][1]
-
     for shards, stored in opened:
         where = f"data.shards.columns: {shards.path}"
+        first = opened[0][1]
 
         if (stored.digest, stored.head, stored.k) != (first.digest, first.head, first.k):
             raise ConfigurationError(
@@ -112,10 +86,10 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
                 "with one teacher and k"
             )
 
-        if stored.head not in config.model.heads:
+        if stored.head not in model.heads:
             raise ConfigurationError(
                 f"{where}: scores of the teacher's head {stored.head}, the student has "
-                f"{', '.join(config.model.heads)}"
+                f"{', '.join(model.heads)}"
             )
 
         for loss in losses:

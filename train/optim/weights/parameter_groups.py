@@ -15,6 +15,9 @@ LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 _TABLE_ENDINGS: Final = (".segments", ".rows")
 """Name endings of tables outside `nn.Embedding`: XLNet's segment types, rows of adapters."""
 
+_BELOW: Final = ("family.", "adapters.")
+"""Parts of a model below its heads, and below what hooks add to it."""
+
 
 def parameter_groups(
     model: nn.Module,
@@ -109,7 +112,7 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
         layer = LAYER.match(name)
         if layer is not None:
             depths[name] = layers[layer["stack"]] - int(layer["index"])
-        elif name.startswith(("heads.", "distillation.")) or name.rpartition(".norm.")[0] in layers:
+        elif not name.startswith(_BELOW) or name.rpartition(".norm.")[0] in layers:
             depths[name] = 0
         else:
             depths[name] = bottom

@@ -8,6 +8,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.heads._head import LabelHead
 from clozeline.train.configuration.config import frozen
+from clozeline.train.registries import TRAINING_KEYS
 from tests.model.compression.distillation.pairs import batch, loss, model, pair
 from tests.train.synthetic import tiny
 
@@ -38,7 +39,7 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left():
             "losses": ["cosine", "scores"],
             "start": {"layers": [0, 2]},
         }
-    ).distil
+    ).part(TRAINING_KEYS.load_class("distil"))
     assert [loss.name for loss in distil.active] == ["scores"]
     assert distil.start_from is None
 

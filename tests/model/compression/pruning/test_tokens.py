@@ -39,7 +39,7 @@ def plain_loop(world, config, name):
     soft = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
     of_model = plain_adamw(model.parameters())
     of_rule = torch.optim.Adam(soft.parameters(), lr=1.0)
-    weight = config.prune.options.weight
+    weight = config.prune.value.options.weight
     pruning = TokenPruning(model, soft)
     schedule = config.schedule.build(8)
     losses = []
@@ -47,7 +47,7 @@ def plain_loop(world, config, name):
     for step in range(1, 9):
         for group in of_model.param_groups:
             group["lr"] = 0.003 * schedule(step)
-        of_rule.param_groups[0]["lr"] = config.prune.options.learning_rate * schedule(step)
+        of_rule.param_groups[0]["lr"] = config.prune.value.options.learning_rate * schedule(step)
         parts = pruning(random_rows(step, 8, 0, 8))
         task, penalty = (parts[key].total / parts[key].count for key in ("masked_lm", "tokens"))
         (task + weight * penalty).backward()

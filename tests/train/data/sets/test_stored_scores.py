@@ -149,16 +149,9 @@ def test_the_state_of_a_stream_names_the_columns(opened):
 @pytest.mark.parametrize(
     ("words", "changes", "message"),
     [
-        ((), {}, r"nothing reads teacher_ids and teacher_weights \(distil is not set\)"),
-        (
-            ("distil.teacher=/bert",),
-            {},
-            r"nothing reads teacher_ids and .* \(distil.teacher is in memory\)",
-        ),
-        (
-            ("distil={losses: [cosine]}",),
-            {},
-            r"nothing reads teacher_ids and teacher_weights \(distil has no loss",
+        *(
+            (words, {}, "teacher_ids is for distil, with the loss scores and without a teacher")
+            for words in ((), ("distil.teacher=/bert",), ("distil={losses: [cosine]}",))
         ),
         ((DISTIL,), {"temperature": 1.5}, r"scores.temperature: .* was computed with 1.5, got 2.0"),
         ((DISTIL,), {"how": "drawn"}, r"scores.how: .* was computed with drawn, got top"),

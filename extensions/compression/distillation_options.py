@@ -1,4 +1,4 @@
-"""Configure distillation: the teacher, the losses, and the layers that a student starts from."""
+"""The teacher of a distillation, its losses, and the layers that a student starts from."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,8 +22,8 @@ class StudentStart:
 
 
 @config_class
-class DistilConfig:
-    """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
+class DistilOptions:
+    """Options of a distillation."""
 
     teacher: MayChange[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None] = None
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on
@@ -57,15 +57,3 @@ class DistilConfig:
     def start_from(self) -> Path | None:
         """The run or folder from which layers are copied; None if no layers are copied."""
         return None if self.start is None else self.start.source or self.teacher
-
-    def check_steps(self, layers: int, steps: int) -> None:
-        """Check that a run of `steps` steps has those of each layer.
-
-        Raises:
-            ValueError: it has fewer.
-        """
-        if self.progressive is not None and self.progressive * layers > steps:
-            raise ValueError(
-                f"distil.progressive: expected at most {steps // layers} steps for each of "
-                f"{layers} layers in {steps} steps, got {self.progressive}"
-            )

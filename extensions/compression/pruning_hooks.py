@@ -1,4 +1,4 @@
-"""Apply the methods of model/compression/pruning to a training, also to weights under ZeRO."""
+"""Apply the methods of pruning to a training, also to weights under ZeRO."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -8,16 +8,12 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning import Pruning, PruningContext
+from clozeline.model.compression.pruning import PruningContext
 from clozeline.model.compression.pruning._masked_weights import MASK, MaskedWeights, MaskTarget
 from clozeline.model.compression.selection import choose_share
-from clozeline.train.hooks import Hook, HookContext, StepInfo
+from clozeline.model.registries import PruningComponent
+from clozeline.train.hooks import Hook, HookContext, StepInfo, UnwrappedModel
 from clozeline.train.optim.weights.flat_buffers import Segment
-
-
-def pruning_hook(method: Pruning) -> Hook:
-    """Return the hook that applies a method."""
-    return MaskingHook(method) if isinstance(method, MaskedWeights) else PruningHook(method)
 
 
 class PruningHook(Hook):
@@ -25,13 +21,14 @@ class PruningHook(Hook):
 
     priority = 3
 
-    def __init__(self, method: Pruning) -> None:
-        super().__init__(None)
-        self._method = method
-        self.keys = method.keys
+    def __init__(self, chosen: PruningComponent) -> None:
+        super().__init__(chosen)
+        self._method = chosen.build()
+        self.keys = self._method.keys
 
-    def wrap(self, model: Model) -> Model:
-        return self._method.wrap(model)
+    def wrap(self, new: UnwrappedModel) -> Model:
+        self.lines = [self._method.describe(new.model, new.config.schedule.options.steps)]
+        return self._method.wrap(new.model)
 
     def attach(self, context: HookContext) -> None:
         device = context.world.device

@@ -1,0 +1,22 @@
+"""The rule by which `prune` makes the model drop tokens."""
+
+from collections.abc import Mapping
+
+from clozeline.model.build import Model
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import RuleRecord, read_rule
+from clozeline.train.checkpoint.keys import StateKey
+
+
+class TokenRuleKey(StateKey):
+    """Rule by which the model drops tokens: a number per layer."""
+
+    @staticmethod
+    def restore(model: Model, value: RuleRecord) -> Model:
+        rule = read_rule(value)
+        return model if rule is None else TokenPruning(model, rule)
+
+    @staticmethod
+    def card_rows(value: RuleRecord) -> Mapping[str, str]:
+        rule = {name: tuple(numbers) for name, numbers in value.items()}
+        return {"token pruning": f"{rule}, by clozeline alone: these weights keep all tokens"}
