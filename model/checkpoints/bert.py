@@ -18,7 +18,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames, endings
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -368,7 +368,9 @@ class ElectraKeys(BertKeys):
             return {}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            return dict(_SUMMARY_KEYS) if "multiple_choice" in config.heads else {}
+            return (
+                dict(_SUMMARY_KEYS) if endings().get(*config.heads) == "ForMultipleChoice" else {}
+            )
 
     class Tensors(BertKeys.Tensors):
         pooled = False

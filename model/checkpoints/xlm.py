@@ -11,6 +11,7 @@ from clozeline.model.checkpoints._conversion.tables import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import (
     TaskHeadNames,
+    endings,
     label_keys,
     label_names,
 )
@@ -115,7 +116,7 @@ class XlmKeys(KeyMap):
                 "summary_use_proj": True,
                 "summary_proj_to_labels": True,
             }
-            if "multiple_choice" not in config.heads:
+            if endings().get(*config.heads) != "ForMultipleChoice":
                 return summary
             labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
             return summary | {_FIRST_DROPOUT_KEY: head.input_dropout, **label_keys(labels)}

@@ -16,6 +16,7 @@ from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.task_heads import endings
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     Update,
     join_updates,
@@ -25,15 +26,14 @@ from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 
-_TASKS: Final[Mapping[tuple[str, str], str]] = {
-    ("decoder", "lm"): "CAUSAL_LM",
-    ("encoder_decoder", "lm"): "SEQ_2_SEQ_LM",
-    **{(side, "classification"): "SEQ_CLS" for side in ("encoder", "decoder", "encoder_decoder")},
-    **{(side, "regression"): "SEQ_CLS" for side in ("encoder", "decoder", "encoder_decoder")},
-    **{(side, "tagging"): "TOKEN_CLS" for side in ("encoder", "decoder")},
-    **{(side, "span"): "QUESTION_ANS" for side in ("encoder", "decoder", "encoder_decoder")},
+TASK_TYPES: Final[Mapping[str | None, str]] = {
+    "ForSequenceClassification": "SEQ_CLS",
+    "ForTokenClassification": "TOKEN_CLS",
+    "ForQuestionAnswering": "QUESTION_ANS",
 }
-"""peft's task types, by architecture and head; other heads have no task type."""
+"""peft's task types, by the ending of the transformers class that has the head of a task."""
+_LM_TYPES: Final = {"decoder": "CAUSAL_LM", "encoder_decoder": "SEQ_2_SEQ_LM"}
+"""peft's task types of a head lm, by architecture."""
 _PREFIX_TYPES: Final = frozenset({"gpt2", "llama"})
 """Model types whose class reads earlier keys and values: peft passes a prefix as these."""
 _PREFIX_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
@@ -84,9 +84,11 @@ def export_adapter(
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
     _, key_map = find_form(config, checkpoint.token_ids, model_type or checkpoint.model_type)
-    task = _TASKS.get(
-        (config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads)))
+    (head, *others) = config.heads
+    types = (
+        _LM_TYPES.get(config.architecture) if head == "lm" else TASK_TYPES.get(endings().get(head))
     )
+    task = None if others else types
     # the adapter under peft's names, which start with a prefix by type
     name_prefix = "base_model."
 
@@ -203,7 +205,8 @@ def check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: st
             f"row: expected a decoder of type {' or '.join(sorted(_PREFIX_TYPES))}"
         )
     elif task not in _PREFIX_TASKS:
-        reason = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
+        types = " or ".join(sorted(_PREFIX_TASKS))
+        reason = f"expected a head of the task_type {types}, got {', '.join(config.heads)}"
     else:
         return
     raise ConfigurationError(f"adapter prefix: peft cannot compute it: {reason}")
@@ -214,8 +217,8 @@ def check_prompt(adapter: Prompt, task: str | None) -> None:
     if task not in _PROMPT_TASKS or len(adapter.parts) != 1:
         raise ConfigurationError(
             "adapter prompt: peft cannot compute it: heads of rows would also read the states of "
-            "the prompt, and peft has no other pretraining heads: expected a head lm or tagging, a "
-            f"task_type of {', '.join(sorted(_PROMPT_TASKS))}; got {task}"
+            "the prompt, and peft has no other pretraining heads: expected a head of the task_type "
+            f"{', '.join(sorted(_PROMPT_TASKS))}; got {task}"
         )
 
 

@@ -16,6 +16,7 @@ from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import (
     HEAD_KEYS,
+    TASK_TYPES,
     check_prefix,
     check_prompt,
 )
@@ -44,12 +45,6 @@ _A = ".lora_A.weight"
 """End of the tensor name of the factor A [rank, inputs]."""
 _B = ".lora_B.weight"
 """End of the tensor name of the factor B [outputs, rank]."""
-_ENDINGS: Final = {
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
-    "QUESTION_ANS": "ForQuestionAnswering",
-}
-"""Ending of the transformers class that has the head of a task, by peft's task type."""
 _READ_OR_NEUTRAL: Final = frozenset(
     {
         *(
@@ -433,7 +428,7 @@ def _with_task_head(
     A task without such a head keeps the heads of the base. `labels` are keys of config.json that
     describe the head.
     """
-    ending = _ENDINGS.get(task or "")
+    ending = next((end for end, known in TASK_TYPES.items() if known == task), None)
     if ending is None or [endings().get(head) for head in base.config.heads] == [ending]:
         return base.config
     # the width of the head's last map is the number of its labels

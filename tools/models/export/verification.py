@@ -205,7 +205,7 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
     None where scores are not compared: exports without a head, with integer weights, or for
     multiple choice (each choice needs its own row) are only loaded.
     """
-    choices = "multiple_choice" in export.model.config.targets.values()
+    choices = export.loader.endswith("ForMultipleChoice")
     if not theirs or choices or "quantization_config" in export.config:
         return None
     with torch.no_grad():

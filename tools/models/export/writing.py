@@ -110,7 +110,7 @@ def write_model(
         trained,
         license_id=license_id,
         languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
-        has_words="tagging" in trained.checkpoint.config.heads and not plan.pooling,
+        has_words=export.loader.endswith("ForTokenClassification") and not plan.pooling,
     )
 
     publish_text(folder / CARD, card)

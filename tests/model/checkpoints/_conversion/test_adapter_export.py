@@ -190,7 +190,7 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
             "tagging",
             "prefix",
             {},
-            "expected a head lm, classification or regression, got tagging",
+            "expected a head of the task_type CAUSAL_LM or SEQ_CLS, got tagging",
         ),
         ("bert", "classification", "prompt", {}, "heads of rows would also read"),
         ("xlnet", "classification", "lora", {}, "in a model of type xlnet, .* is not a linear map"),
