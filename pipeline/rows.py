@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.columns import Feature, Role
+from clozeline.report.html_page import Viewed
+from clozeline.report.views import Section, Table
 
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64",
@@ -174,7 +176,7 @@ def _copy_long_segments(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RowBatch:
+class RowBatch(Viewed):
     """A batch of n rows: fixed columns and list columns, by name."""
 
     fixed: Mapping[str, NDArray[Any]]
@@ -195,10 +197,8 @@ class RowBatch:
         )
         return f"RowBatch({len(self):,} rows: {', '.join([*columns, *self.fixed])})"
 
-    def _repr_html_(self) -> str:
-        """Return a table of the columns for a notebook."""
-        from clozeline.report.html_page import fragment, table  # every worker loads this module
-
+    def view(self) -> Section:
+        """Return a table of the columns."""
         listed = []
         for name, column in self.columns.items():
             size = len(column.values)
@@ -207,7 +207,7 @@ class RowBatch:
         listed += [
             (name, str(column.dtype), "one for each row") for name, column in self.fixed.items()
         ]
-        return fragment(f"{len(self):,} rows", [table(["column", "type", "values"], listed)])
+        return Section(f"{len(self):,} rows", [Table("", ("column", "type", "values"), listed)])
 
     def row(self, index: int) -> ShardRow:
         """Return one row."""
@@ -238,7 +238,7 @@ class RowBatch:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShardRow:
+class ShardRow(Viewed):
     """One row: arrays by column name; `fixed` has its provenance."""
 
     fixed: Mapping[str, Any]
@@ -260,10 +260,8 @@ class ShardRow:
         )
         return f"ShardRow({sample}{', '.join(columns)})"
 
-    def _repr_html_(self) -> str:
-        """Return a table of the columns and their first values for a notebook."""
-        from clozeline.report.html_page import fragment, table
-
+    def view(self) -> Section:
+        """Return a table of the columns and their first values."""
         listed = [
             (name, f"{values.dtype} [{len(values)}]", _first_values(values))
             for name, values in self.columns.items()
@@ -272,7 +270,7 @@ class ShardRow:
             (name, "one value", _first_values(np.atleast_1d(value)))
             for name, value in self.fixed.items()
         ]
-        return fragment("row", [table(["column", "type", "values"], listed)])
+        return Section("row", [Table("", ("column", "type", "values"), listed)])
 
 
 def _first_values(values: NDArray[np.generic]) -> str:

@@ -10,7 +10,7 @@ _REFERENCES = {"href", "src", "xlink:href", "srcset", "action", "data", "poster"
 
 
 class ParsedPage(HTMLParser):
-    """Tags, texts, table cells, texts and descriptions of pictures, and mistakes of a page."""
+    """Tags, texts, table cells, descriptions of pictures, and mistakes of a page."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
@@ -18,7 +18,6 @@ class ParsedPage(HTMLParser):
         self.texts = []
         self.cells = []
         self.pictures = []
-        self.svg_texts = []
         self.mistakes = []
         self._open = []
         self._scrolls = []
@@ -59,8 +58,6 @@ class ParsedPage(HTMLParser):
             self.texts.append(data)
         if self._open and self._open[-1] in ("td", "th"):
             self.cells.append(data)
-        if self._open[-1:] == ["text"]:
-            self.svg_texts.append(data)
         if self._open[-2:] == ["svg", "title"]:
             self.pictures.append(data)
 

@@ -278,7 +278,7 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
 
     shown = [("CorruptedText", 0)] * 3 + [
         ("ShardSet", 0),
-        ("ConsoleView", 0),
+        ("View", 0),
         ("Batch", 0),
         ("RecordedRun", 1),
     ]

@@ -5,17 +5,16 @@ readers. A picture is 340 units wide and scales with its box, so that it is legi
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from clozeline.report.html_page import escape
+from clozeline.report.escaping import escape
+from clozeline.report.views import Chart, Points, Series
 
 SHADES: Final = 8
 """Number of colors for series."""
 MUTED: Final = "var(--muted)"
 LINE: Final = "var(--line)"
-Points: TypeAlias = Sequence[tuple[float, float]]
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right and bottom, in units."""
 
@@ -31,37 +30,36 @@ _MARKED: Final = 24
 _SMOOTHED: Final = 0.05
 
 
-@dataclass(frozen=True)
-class Series:
-    """A named line: points (x, y), sorted by x."""
-
-    name: str
-    points: Points
-    smooth: bool = False
-    """true to draw the running mean of a long line, and the line itself pale"""
+def _drawn_series(chart: Chart) -> list[Series]:
+    """Return the series that have finite points, with no more points than a picture shows."""
+    thin = (Series(line.name, thin_points(line.points), line.smooth) for line in chart.series)
+    return [line for line in thin if line.points]
 
 
-def lines(
-    title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[str, float] | None = None
-) -> str:
-    """Return a chart of lines on shared axes; "" if no series has a finite point.
-
-    Eight series have different colors; long ones are thinned. `levels` are dashed horizontal
-    lines, by name.
-    """
-    shown = [
-        Series(line.name, points, line.smooth)
-        for line in series
-        if (points := thin_points(line.points))
-    ]
-
-    heights = {name: level for name, level in (levels or {}).items() if math.isfinite(level)}
-    if not shown:
-        return ""
-    xs, ys = zip(*(point for line in shown for point in line.points), strict=True)
-    plot = Plot(xs, [*ys, *heights.values()], x_name)
-    shapes = [plot.y_axis(), plot.x_axis()]
+def describe_chart(chart: Chart) -> str:
+    """Return a chart as text, with the ends of its lines."""
     described = []
+    for line in _drawn_series(chart):
+        first, last = line.points[0][1], line.points[-1][1]
+        described.append(f"{line.name} from {short(first)} to {short(last)}")
+    levels = [f"{name} {short(level)}" for name, level in _finite_levels(chart).items()]
+    return f"{chart.title}: {'; '.join([*described, *levels])}"
+
+
+def _finite_levels(chart: Chart) -> dict[str, float]:
+    return {name: level for name, level in (chart.levels or {}).items() if math.isfinite(level)}
+
+
+def draw_chart(chart: Chart) -> str:
+    """Return a chart, which has a finite point, as a figure with an SVG.
+
+    Eight series have different colors; long ones are thinned.
+    """
+    shown = _drawn_series(chart)
+    heights = _finite_levels(chart)
+    xs, ys = zip(*(point for line in shown for point in line.points), strict=True)
+    plot = Plot(xs, [*ys, *heights.values()], chart.x_name)
+    shapes = [plot.y_axis(), plot.x_axis()]
     legend = []
 
     # curves, each with its points or its running mean
@@ -69,8 +67,6 @@ def lines(
         points = plot.project(line.points)
         color = shade(number)
         name = line.name
-        first = line.points[0][1]
-        last = line.points[-1][1]
 
         if line.smooth and len(points) > _MARKED:
             shapes.append(polyline(points, color, width=0.8, opacity=0.35))
@@ -81,22 +77,20 @@ def lines(
         shapes.append(polyline(points, color))
         if len(points) <= _MARKED:
             shapes += (dot(x, y, color) for x, y in points)
-        described.append(f"{line.name} from {short(first)} to {short(last)}")
         legend.append(_legend_entry(name, color))
 
     # levels use the colors after the curves
     for number, (name, level) in enumerate(heights.items(), len(shown)):
         ends = plot.project([(x, level) for x in plot.xs])
         shapes.append(polyline(ends, shade(number), width=1.3, dashed=True))
-        described.append(f"{name} {short(level)}")
-        legend.append(_legend_entry(described[-1], shade(number), mark="level"))
+        legend.append(_legend_entry(f"{name} {short(level)}", shade(number), mark="level"))
 
     entries = " ".join(legend) if len(legend) > 1 else ""
-    caption = f"<figcaption><b>{escape(title)}</b> {entries}</figcaption>"
-    alternative = escape(f"{title}: {'; '.join(described)}")
+    caption = f"<figcaption><b>{escape(chart.title)}</b> {entries}</figcaption>"
     # (0, 0) is at the top left
-    head = f'<svg role=img viewBox="0 0 {_SIZE[0]} {_SIZE[1]}"><title>{alternative}</title>'
-    return f"<figure>{caption}{head}{''.join(shapes)}</svg></figure>"
+    head = f'<svg role=img viewBox="0 0 {_SIZE[0]} {_SIZE[1]}">'
+    title = f"<title>{escape(describe_chart(chart))}</title>"
+    return f"<figure>{caption}{head}{title}{''.join(shapes)}</svg></figure>"
 
 
 def _legend_entry(name: str, color: str, mark: str = "line") -> str:

@@ -1,12 +1,29 @@
-"""Build report pages: single HTML files without scripts or external resources.
+"""Draw views as HTML: pages, single files without scripts or external resources, and fragments.
 
-All strings are escaped. Functions return trusted HTML; `escape` is the only way to insert text.
+All strings are escaped. Functions return trusted HTML.
 """
 
-import html
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+from clozeline.report.charts import draw_chart
+from clozeline.report.escaping import escape
+from clozeline.report.views import (
+    Bars,
+    Block,
+    Cell,
+    Chart,
+    Grid,
+    Part,
+    Passage,
+    Picture,
+    Section,
+    Span,
+    Table,
+    cell_text,
+    is_empty,
+    is_number,
+)
 
 _LIGHT: Final = "".join(
     (
@@ -34,8 +51,9 @@ h1{{font-size:1.5rem;line-height:1.25;overflow-wrap:anywhere}}
 # CSS rules of the parts of a page, which fragments need too.
 _PARTS_STYLE: Final = """
 h2{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}
-h3{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}
-p{max-width:44rem;overflow-wrap:anywhere}.muted,figcaption small{color:var(--muted)}
+h3,h4,h5{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}
+p{max-width:44rem;overflow-wrap:anywhere}h1+p{font-size:1.1rem}
+.muted,figcaption small{color:var(--muted)}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:.6rem;
 margin:1rem 0}
 .facts div,figure,blockquote{background:var(--panel);border:1px solid var(--line);
@@ -56,7 +74,7 @@ svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!imp
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.92rem}
 td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;
-border-bottom:1px solid var(--line)}
+border-bottom:1px solid var(--line);white-space:pre-line}
 th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;
 white-space:nowrap}
 blockquote{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;
@@ -64,43 +82,35 @@ overflow-wrap:anywhere}
 blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}
 td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
 details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font-weight:600}
-.lead{font-size:1.1rem}
+.special,.marker{color:var(--muted)}.prefix{font-style:italic;color:var(--c5)}
+.masked,.replaced,.unchanged,.sentinel,.predicted{font-weight:600;color:#000;border-radius:.2rem}
+.masked{color:#fff;background:#a4161a}.replaced{background:#ffd166}.unchanged{background:#7bd88f}
+.sentinel{background:#6fd6e8}.predicted{background:#f2a2f2}
+.right{font-weight:600;color:var(--c2)}.wrong{text-decoration:line-through;color:var(--c1)}
+.code{display:block;overflow-x:auto;white-space:pre;font-family:monospace}
+.words td{padding:.1rem .4rem;text-align:center;white-space:nowrap}.words td:empty{border:0}
+.words td{white-space:pre}.words th{white-space:nowrap}
 .bars{margin:0;padding:0}.bars li{display:flex;flex-wrap:wrap;justify-content:space-between;
 gap:0 1em;margin-top:.3rem}
 .bars i{height:.4rem;flex:0 0 100%;
 background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 @media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
 """
-_QUANTITY: Final = re.compile(
-    r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)"
-)
-# Most bars of a chart.
-_BARS: Final = 20
-_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
-    """Return text with U+FFFD for control characters and lone surrogates, invalid in HTML."""
-    return _UNSEEN.sub("\ufffd", text)
-
-
-def escape(text: str) -> str:
-    """Return text as HTML."""
-    return html.escape(visible(text))
-
-
-def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return a complete, self-contained page of some HTML parts; `style` has further CSS rules."""
+def page(view: Section, style: str = "") -> str:
+    """Return a complete, self-contained page of a view; `style` has further CSS rules."""
+    title = escape(view.title)
     head = (
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
         'content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
+        f"<title>{title}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
     )
-    return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
+    return f"{head}<body><main><h1>{title}</h1>{_draw_all(view.parts, 2)}</main></body></html>\n"
 
 
-def fragment(title: str, parts: Iterable[str]) -> str:
-    """Return parts to embed in another page, such as the output of a notebook cell.
+def fragment(view: Section) -> str:
+    """Return a view to embed in another page, such as the output of a notebook cell.
 
     All rules are nested in the class of the outermost element, so that they affect nothing outside.
     """
@@ -110,105 +120,96 @@ def fragment(title: str, parts: Iterable[str]) -> str:
     )
     dark = f"@media (prefers-color-scheme:dark){{{_DARK}}}"
     rules = f".clozeline{{{base_style}{dark}{_PARTS_STYLE}}}"
-    heading = f"<h3>{escape(title)}</h3>" if title else ""
-    return f"<div class=clozeline><style>{rules}</style>{heading}{''.join(parts)}</div>"
+    inside = f"{_heading(view.title, 3)}{_draw_all(view.parts, 4)}"
+    return f"<div class=clozeline><style>{rules}</style>{inside}</div>"
 
 
-def section(title: str, *parts: str) -> str:
-    """Return a heading with its content, or "" without content."""
-    inside = "".join(parts)
-    return f"<section><h2>{escape(title)}</h2>{inside}</section>" if inside else ""
+class Viewed:
+    """Base of objects that a notebook shows by their view."""
+
+    __slots__ = ()
+
+    def view(self) -> Section:
+        """Return what a notebook shows."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return fragment(self.view())
 
 
-def lead(text: str) -> str:
-    """Return the introductory sentences of a page; "" without text."""
-    return f"<p class=lead>{escape(text)}</p>" if text else ""
+def _heading(title: str, level: int) -> str:
+    return f"<h{level}>{escape(title)}</h{level}>" if title else ""
 
 
-def tiles(values: Mapping[str, str]) -> str:
-    """Return short values, each with its name below, as tiles."""
-    tiles = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in values.items()
-    )
-    return f"<dl class=facts>{''.join(tiles)}</dl>"
+def _draw_all(parts: Sequence[Part], level: int) -> str:
+    return "".join(_draw(part, level) for part in parts if not is_empty(part))
 
 
-def grid(*parts: str) -> str:
-    """Return parts side by side where they fit; "" if all of them are empty."""
-    return f"<div class=grid>{''.join(parts)}</div>" if any(parts) else ""
+def _draw(part: Part, level: int) -> str:
+    """Return the HTML of a part; its title is a heading of the level."""
+    match part:
+        case str():
+            return f"<p>{escape(part)}</p>"
+        case Section(title, parts):
+            inside = _draw_all(parts, min(level + 1, 5))
+            if part.is_row:
+                inside = f"<div class=grid>{inside}</div>"
+            if part.is_folded:
+                return f"<details><summary>{escape(title)}</summary>{inside}</details>"
+            return f"<section>{_heading(title, level)}{inside}</section>"
+        case Passage(title, spans, origin):
+            below = f"<footer>{escape(origin)}</footer>" if origin else ""
+            text = "".join(map(_span, spans))
+            return f"{_heading(title, level)}<blockquote dir=auto>{text}{below}</blockquote>"
+        case Table(title, header, rows):
+            if title or header:
+                return f"{_heading(title, level)}{_table(header, rows)}"
+            values = "".join(
+                f"<div><dt>{_cell(name)}</dt><dd>{_cell(value)}</dd></div>" for name, value in rows
+            )
+            return f"<dl class=facts>{values}</dl>"
+        case Grid(blocks):
+            return "".join(map(_words, blocks))
+        case Chart():
+            return draw_chart(part)
+        case Bars(title):
+            rows = "".join(
+                f"<li><span>{escape(name)}</span><span class=muted>{text}</span>"
+                f'<i style="background-size:{share:.2%} 100%"></i></li>'
+                for name, text, share in part.rows
+            )
+            caption = f"<figcaption><b>{escape(title)}</b></figcaption>"
+            return f"<figure>{caption}<ul class=bars>{rows}</ul></figure>"
+        case Picture(markup):
+            return markup
 
 
-def collapsible(title: str, *parts: str) -> str:
-    """Return parts that a click on the title opens."""
-    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
+def _span(span: Span) -> str:
+    text = escape(span.text)
+    remark = f' title="{escape(span.remark)}"' if span.remark else ""
+    role = f' class="{span.role}"' if span.role else ""
+    return f"<span{role}{remark}>{text}</span>" if role or remark else text
 
 
-def listing(text: str) -> str:
-    """Return preformatted text, such as a configuration."""
-    return f"<pre class=scroll tabindex=0>{escape(text)}</pre>"
+def _cell(cell: Cell) -> str:
+    return _span(cell) if isinstance(cell, Span) else escape(cell_text(cell))
 
 
-def quote(text: str, origin: str = "") -> str:
-    """Return a block quote in the direction of its script, with its origin below."""
-    below = f"<footer>{escape(origin)}</footer>" if origin else ""
-    return f"<blockquote dir=auto>{escape(text)}{below}</blockquote>"
-
-
-def bars(title: str, counts: Mapping[str, int], total: int | None = None) -> str:
-    """Return counts as horizontal bars, in this order; "" without counts.
-
-    `total` is the count of a full-width bar, and shares of it are shown; without it, the largest
-    count fills the width.
-    """
-    full = total or max(counts.values(), default=0) or 1
-    rows = []
-    for name, count in counts.items():
-        share = f" · {100 * count / full:.1f} %" if total else ""
-        bar = f'<i style="background-size:{min(1, count / full):.2%} 100%"></i>'
-        rows.append(
-            f"<li><span>{escape(name)}</span><span class=muted>{count:,}{share}</span>{bar}</li>"
-        )
-    caption = f"<figcaption><b>{escape(title)}</b></figcaption>"
-    return f"<figure>{caption}<ul class=bars>{''.join(rows)}</ul></figure>" if rows else ""
-
-
-def largest(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the twenty largest counts.
-
-    If there are more, the last sums the others. Zeros are dropped.
-    """
-    items = sorted(
-        ((name, count) for name, count in counts.items() if count),
-        key=lambda item: (-item[1], item[0]),
-    )
-    if len(items) > _BARS:
-        others = items[_BARS - 1 :]
-        total = sum(count for _, count in others)
-        items = [*items[: _BARS - 1], (f"{len(others):,} others", total)]
-    return dict(items)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a scrollable table; numbers are right-aligned, also as text with units (`1.5 MB`)."""
-
-    def is_number(value: object) -> bool:
-        return isinstance(value, int | float) or _QUANTITY.fullmatch(str(value)) is not None
-
-    def cell(value: object) -> str:
-        if isinstance(value, int):
-            shown = f"{value:,}"
-        else:
-            shown = f"{value:,.1f}" if isinstance(value, float) else str(value)
-        return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
-
-    lines = list(rows)
-    # a column counts as numeric if its first cell is
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
-    right = [is_number(value) for value in (lines[0] if lines else header)]
+def _table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return a scrollable table; a column is set right if its first cell is a number."""
     names = "".join(
-        f"<th scope=col{' class=n' * number}>{escape(name)}</th>"
-        for name, number in zip(header, right, strict=True)
+        f"<th scope=col{' class=n' * is_number(cell)}>{escape(name)}</th>"
+        for name, cell in zip(header, rows[0], strict=False)
     )
     top = f"<tr>{names}</tr>" if any(header) else ""
+    body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
     return f"<div class=scroll tabindex=0><table>{top}{body}</table></div>"
+
+
+def _cells(row: Sequence[Cell]) -> str:
+    return "".join(f"<td{' class=n' * is_number(cell)}>{_cell(cell)}</td>" for cell in row)
+
+
+def _words(block: Block) -> str:
+    lines = (f"<tr><th scope=row>{escape(name)}</th>{_cells(words)}</tr>" for name, words in block)
+    return f"<div class=scroll tabindex=0><table class=words>{''.join(lines)}</table></div>"

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.extensions.preview import CorruptedText
 from clozeline.model.layers.masks import pair_mask, plan_attention, prefix_mask
 from clozeline.pipeline.rows import Ragged
-from clozeline.report.html_page import escape
+from clozeline.report.escaping import escape
 from clozeline.train.data.stream.collate import Architecture, Collate
 
 _MOST_TOKENS: Final = 64

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from rich.text import Text
 
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import ConfigurationError
-from clozeline.extensions.preview.aligned_lines import PREFIX_END, AlignedLines, align_blocks
 from clozeline.extensions.preview.chosen_tokens import (
     ChoiceEntry,
     chosen_words,
@@ -25,12 +23,10 @@ from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
 from clozeline.pipeline.corrupt.objectives._choice import ANSWER, Choice
 from clozeline.pipeline.corrupt.preview.row_view import (
-    TokenRenderer,
     fragment_as_labels,
     has_values,
     label_roles,
     prefix_length,
-    row_parts,
 )
 from clozeline.pipeline.corrupt.preview.words import (
     PreviewText,
@@ -47,7 +43,9 @@ from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokeniz
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
-from clozeline.report.console_view import ConsoleView, Passage
+from clozeline.report.html_page import Viewed
+from clozeline.report.terminal_view import view_text
+from clozeline.report.views import Block, Grid, Section, Span
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """documents from which sentence pairs take a partner instead of the next sentence"""
@@ -88,7 +86,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorruptedText:
+class CorruptedText(Viewed):
     """A text before and after corruption; `print` and notebooks show both.
 
     `sample` and `example` hold the columns by name.
@@ -101,30 +99,27 @@ class CorruptedText:
 
     def __str__(self) -> str:
         """Return the texts, the input with its labels below, and the other features."""
-        return "\n".join(line.plain for line in align_blocks(self.blocks()))
+        return view_text(Section("", [self.lines()])).rstrip()
 
-    def blocks(self) -> list[AlignedLines]:
+    def lines(self) -> Grid:
         """Return the printed lines: the texts, the input with its labels below, the targets."""
         shown = {"input_ids", "label_positions", "label_ids", *_SHOWN_BELOW_INPUT}
         if has_values(self.example, "target_start"):
             shown.add("target_ids")  # as labels
         others = [
-            AlignedLines.of_words(
-                _EXAMPLE_TITLES.get(feature.name, feature.name), self._values(feature)
-            )
+            [(_EXAMPLE_TITLES.get(feature.name, feature.name), self._values(feature))]
             for feature in self.objective.features
             if feature.name not in shown and feature.role.use != UNDO.use
         ]
-        answers = [AlignedLines.of_words(f"{FOLLOWS}:", [self.follows])] if self.follows else []
-        return [*self._text_blocks(), self._input_block(), *others, *answers]
+        answers = [[(f"{FOLLOWS}:", [Span(self.follows)])]] if self.follows else []
+        return Grid([*self._text_blocks(), self._input_block(), *others, *answers])
 
-    def _values(self, feature: Feature) -> list[str]:
+    def _values(self, feature: Feature) -> list[Span]:
         values = self.example[feature.name].tolist()
-        if feature.dtype == "ids":
-            return self.codec.words(values)
-        return list(map(str, values)) or ["(none)"]
+        words = self.codec.words(values) if feature.dtype == "ids" else map(str, values)
+        return [*map(Span, words)] or [Span("(none)")]
 
-    def _text_blocks(self) -> Iterator[AlignedLines]:
+    def _text_blocks(self) -> Iterator[Block]:
         """Yield the texts of the sample, with `|` in front of each sentence after the first.
 
         Above them are the numbers by which a user chose tokens, unless they are those of a pair.
@@ -138,16 +133,16 @@ class CorruptedText:
                     f"| {word}" if name == "ids" and position in starts else word
                     for position, word in words
                 ]
-                line = (_SAMPLE_TITLES.get(name, name), [(word, "") for word in marked])
-                numbers = [(str(number), "marker") for number in range(1, len(marked) + 1)]
-                yield AlignedLines((("number", numbers), line) if is_numbered else (line,))
+                line = (_SAMPLE_TITLES.get(name, name), [*map(Span, marked)])
+                numbers = [Span(str(number), "marker") for number in range(1, len(marked) + 1)]
+                yield [("number", numbers), line] if is_numbered else [line]
 
     @property
     def _is_numbered(self) -> bool:
         chosen = self.objective.chosen
         return chosen is not None and chosen.names_tokens
 
-    def _input_block(self) -> AlignedLines:
+    def _input_block(self) -> Block:
         """Return the input, and below it what is predicted and what the model is told.
 
         `__` marks a position without loss, `|` the end of a prefix.
@@ -164,13 +159,13 @@ class CorruptedText:
             )
             for position, token in enumerate(ids)
         ]
-        lines = [("input", list(zip(words, styles, strict=True)))]
+        lines = [("input", [*map(Span, words, styles)])]
         segments = self._segments()
         if segments and self._is_numbered:
             # [CLS] and both [SEP] have no number
             second = list(segments.values()).index("B")
             counts = [*range(1, second - 1), "", *range(second - 1, len(ids) - 2)]
-            numbers = [(str(number), "marker") for number in ["", *counts, ""]]
+            numbers = [Span(str(number), "marker") for number in ["", *counts, ""]]
             lines.insert(0, ("number", numbers))
 
         # labels, answers and segments, each by position
@@ -179,15 +174,14 @@ class CorruptedText:
         for name, values in below.items():
             if values:
                 cells = [
-                    (values.get(position, _NO_LOSS), roles.get(position, ""))
+                    Span(values.get(position, _NO_LOSS), roles.get(position, ""))
                     for position in range(len(ids))
                 ]
                 lines.append((name, cells))
         if prefix:
-            lines = [
-                (name, [*cells[:prefix], PREFIX_END, *cells[prefix:]]) for name, cells in lines
-            ]
-        return AlignedLines(tuple(lines))
+            end = Span("|", "marker")
+            lines = [(name, [*cells[:prefix], end, *cells[prefix:]]) for name, cells in lines]
+        return lines
 
     def _replaced(self, example: ShardRow) -> dict[int, str]:
         """Return for each position whether its token is the original; `?`: a generator replaces it.
@@ -248,22 +242,14 @@ class CorruptedText:
         )
         return f"CorruptedText({self.objective.label}: {sizes})"
 
-    def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
-
-    def view(self) -> ConsoleView:
-        """Return the view for a terminal, a notebook or a page: the texts and the example."""
+    def view(self) -> Section:
+        """Return the printed lines below what is learned from them."""
         objective = self.objective
-        pieces = TokenRenderer(self.codec.decoder)
         architecture = objective.architecture.replace("_", "-")
         article = "a" if architecture == "decoder" else "an"
         learned = ", ".join(_LEARNED_BY_HEAD.get(head, head) for head in objective.heads)
         title = f"{objective.label}: {article} {architecture} learns {learned}"
-        roles = {feature.name: feature.role for feature in objective.features}
-        sample = row_parts(pieces, self.sample, self._sample_roles, _SAMPLE_TITLES)
-        example = row_parts(pieces, self.example, roles, _EXAMPLE_TITLES)
-        answer = [Passage(f"{FOLLOWS}?", Text(self.follows))] if self.follows else []
-        return ConsoleView(title, (*sample, *example, *answer))
+        return Section(title, [self.lines()])
 
     @property
     def _sample_roles(self) -> dict[str, Role]:

@@ -31,8 +31,7 @@ from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.report.console_view import view_html
-from clozeline.report.html_page import escape
+from clozeline.report.views import Section
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -304,15 +303,14 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         examples = add_up(counts, [(*_SET_COUNTS, "examples")])
         return StageRow(plural(len(sets), "objective"), plural(examples, "example"), (), sets)
 
-    def page_sections(self) -> Iterator[tuple[str, str]]:
+    def page_sections(self) -> Iterator[Section]:
         """Yield some examples of each objective, as `inspect-shard` shows them."""
-        shown = []
-        for entry in self.config:
-            shown.append(f"<h3>{escape(entry.set_label)}</h3>")
-            shown += map(
-                view_html, example_views(self.folder / entry.set_label / "train" / "manifest.json")
-            )
-        yield "Some examples of each objective", "".join(shown)
+        manifests = {
+            entry.set_label: self.folder / entry.set_label / "train" / "manifest.json"
+            for entry in self.config
+        }
+        examples = [Section(label, [*example_views(path)]) for label, path in manifests.items()]
+        yield Section("Some examples of each objective", examples)
 
 
 def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:

@@ -10,20 +10,20 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from rich import box
-from rich.console import Console, Group
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from clozeline.command import LOG_COLUMNS, Detail, wrap_log
+from clozeline.command import Detail, wrap_log
 from clozeline.errors import message_text
 from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.execution.report_page import accounting
 from clozeline.pipeline.execution.stages import Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import RECORDS, Counts, UnitRecord, add_counts
 from clozeline.repair import explain
+from clozeline.report.terminal_view import print_view
+from clozeline.report.views import Section
 from clozeline.reporting import Reporting
 from clozeline.run_status import StatusFile
-from clozeline.terminal import Terminal, duration, size_text, time_left
+from clozeline.terminal import Terminal, time_left
 
 _LINE_INTERVAL_S: Final = 60.0
 _INTERVAL_S: Final = 1.0
@@ -168,34 +168,11 @@ class RunningPass:
         }
 
 
-def table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[tuple[str, str]]
-) -> Group:
-    """Return a table of stages, whose long cells are wrapped, with remarks by stage below."""
-    table = Table(*header, box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0, 0, 1))
-    table.pad_edge = False
-    for row in rows:
-        table.add_row(*map(Text, row))
-    for number, column in enumerate(table.columns):
-        column.overflow = "fold"
-        column.justify = "right" if number else "left"
-    return Group(table, *(Text(wrap_log(f"{stage}: {remark}")) for stage, remark in remarks))
-
-
-def accounting_table(summaries: Sequence[StageSummary]) -> Group:
-    """Return the amounts of each stage and its sets, and below why something was dropped."""
-    rows = list[tuple[str, ...]]()
-    for summary in summaries:
-        name = f"{summary.name} (earlier)" if summary.skipped else summary.name
-        rows += summary.row.amounts(name, duration(summary.seconds), size_text(summary.bytes))
-    remarks = [(each.name, remark) for each in summaries for remark in each.row.remarks()]
-    return table(("stage", "in", "out", "cut", "time", "bytes"), rows, remarks)
-
-
 def print_table(summaries: Sequence[StageSummary]) -> None:
-    """Print the accounting table to standard output."""
-    terminal = Terminal()
-    title = Text("What happened to every document")
-    terminal.print(
-        Group(title, accounting_table(summaries)), width=min(LOG_COLUMNS, terminal.width)
+    """Print the amounts of each stage and its sets, and below why something was dropped."""
+    amounts = accounting(
+        (f"{each.name}{' (earlier)' * each.skipped}", each.row, each.seconds, each.bytes)
+        for each in summaries
     )
+    remarks = [f"{each.name}: {remark}" for each in summaries for remark in each.row.remarks()]
+    print_view(Section("What happened to every document", [amounts, *remarks]), Terminal())

@@ -6,14 +6,14 @@ It imports all that a run needs. Help and mistakes in keys need none of it.
 import shutil
 from pathlib import Path
 
-from clozeline.command import LOG_COLUMNS, Detail, stopping_at_signals, wrap_log
+from clozeline.command import Detail, stopping_at_signals, wrap_log
 from clozeline.errors import ClozelineError
 from clozeline.native.library import missing_note
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, print_table
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import (
-    plan_table,
+    plan_view,
     preview_stages,
     run_recipe,
 )
@@ -21,6 +21,7 @@ from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.execution.unit_record import KnownRecords
 from clozeline.pipeline.recipe import Recipe
+from clozeline.report.terminal_view import print_view
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
@@ -65,7 +66,7 @@ def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | No
 
     names = stages_of(recipe, last)
     previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)
-    Terminal().print(plan_table(plan, previews), width=LOG_COLUMNS)
+    print_view(plan_view(plan, previews), Terminal())
     return 0
 
 

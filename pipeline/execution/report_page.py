@@ -4,7 +4,7 @@ Samples are read from at most 16 files of a stage, so a page takes the same time
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
@@ -22,17 +22,8 @@ from clozeline.pipeline.ingest.documents.files import (
     read_documents,
     read_rejects,
 )
-from clozeline.report.html_page import (
-    bars,
-    collapsible,
-    grid,
-    largest,
-    listing,
-    page,
-    quote,
-    section,
-    table,
-)
+from clozeline.report.html_page import page
+from clozeline.report.views import Bars, Part, Passage, Section, Table
 from clozeline.terminal import duration, size_text
 
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -50,56 +41,58 @@ _MOST_CHARACTERS: Final = 400
 
 def run_page(stages: Sequence[Stage[Any, Any]], reports: Reports) -> str:
     """Return the page of the complete stages of a run."""
-    return page("Clozeline · what happened to every document", _iter_parts(stages, reports))
+    title = "Clozeline · what happened to every document"
+    return page(Section(title, [*_iter_parts(stages, reports)]))
 
 
-def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
+def accounting(stages: Iterable[tuple[str, StageRow, float, int]]) -> Table:
+    """Return the amounts of stages and their sets, given name, row, seconds and bytes of each."""
+    amounts = list[tuple[str, ...]]()
+    for name, row, seconds, size in stages:
+        amounts += row.amounts(name, duration(seconds), size_text(size))
+    return Table("", ("stage", "in", "out", "cut", "time", "bytes"), amounts)
+
+
+def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[Part]:
     rows = {stage.name: stage.explain_row(reports[stage.name]["counts"]) for stage in stages}
-    amounts = list[list[str]]()
-    for name, row in rows.items():
-        cost = duration(reports[name]["seconds"]), size_text(reports[name]["bytes"])
-        for cells in row.amounts(name, *cost):
-            amounts.append([cell.replace("\n", ", ") for cell in cells])
-    yield table(["stage", "in", "out", "cut", "time", "bytes"], amounts)
+    costs = ((reports[name]["seconds"], reports[name]["bytes"]) for name in rows)
+    yield accounting((*row, *cost) for row, cost in zip(rows.items(), costs, strict=True))
     notes = [(name, note) for name, row in rows.items() for note in row.notes]
-    yield section("Worth knowing", table(["stage", ""], notes) if notes else "")
-    cut = (
-        bars(f"{name} · characters cut", largest(row.cut), row.characters)
-        for name, row in rows.items()
-    )
+    yield Section("Worth knowing", [Table("", ("stage", ""), notes)])
+    cut = [Bars(f"{name} · characters cut", row.cut, row.characters) for name, row in rows.items()]
     reasons = chain.from_iterable(_iter_reasons(name, row) for name, row in rows.items())
-    yield section("Dropped, and why", grid(*cut, *reasons))
+    yield Section("Dropped, and why", [*cut, *reasons], is_row=True)
 
     documents: Path | None = None  # folder of the documents that the next stage reads
-    drops = list[str]()
+    drops = list[Section]()
     for stage in (stage for stage in stages if stage.writes_documents):
         drops += _iter_drops(stage.folder, documents)
         documents = stage.folder / "documents"
-    kept = [] if documents is None else _iter_kept(documents)
-    yield section("Examples of kept documents", grid(*kept))
+    kept = [] if documents is None else [*_iter_kept(documents)]
+    yield Section("Examples of kept documents", kept, is_row=True)
     for stage in stages:
-        yield from (section(title, content) for title, content in stage.page_sections())
-    yield section("Examples of dropped documents", *drops)
+        yield from stage.page_sections()
+    yield Section("Examples of dropped documents", drops)
 
-    yield section("Inputs", _list_inputs(stages[0].recipe.folder(PLAN_STAGE) / "plan.json"))
+    yield Section("Inputs", _list_inputs(stages[0].recipe.folder(PLAN_STAGE) / "plan.json"))
     for name, report in reports.items():
-        counts = sorted(flatten(report["counts"]).items())
-        yield collapsible(f"All counts of {name}", table(["count", ""], counts))
+        counts = Table("", ("count", ""), sorted(flatten(report["counts"]).items()))
+        yield Section(f"All counts of {name}", [counts], is_folded=True)
     recipe = (stages[-1].folder / "config.yaml").read_text(encoding="utf-8")
-    yield collapsible("Recipe", listing(recipe))
-    yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
+    yield Section("Recipe", [Passage.of(recipe, role="code")], is_folded=True)
+    yield f"Clozeline {version('clozeline')}"
 
 
-def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
+def _iter_reasons(name: str, row: StageRow) -> Iterator[Bars]:
     """Yield charts of the drop reasons of a stage and its sets, as shares of its input."""
     for noun, reasons in row.dropped:
         title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
-        yield bars(title, largest(reasons), row.totals.get(noun))
+        yield Bars(title, reasons, row.totals.get(noun))
     for label, part in row.parts:
         yield from _iter_reasons(f"{name} · {label}", part)
 
 
-def _iter_drops(folder: Path, earlier: Path | None) -> Iterator[str]:
+def _iter_drops(folder: Path, earlier: Path | None) -> Iterator[Section]:
     """Yield sample texts of rejected documents for each reason."""
     chosen: dict[str, list[tuple[bool, bytes, str, Rejection]]] = {}
     for path in _sample_files(folder / "rejects"):
@@ -110,7 +103,7 @@ def _iter_drops(folder: Path, earlier: Path | None) -> Iterator[str]:
             del entries[_MOST_TEXTS:]
 
     for reason, entries in sorted(chosen.items()):
-        texts = list[str]()
+        texts = list[Passage]()
         for _, uid, name, reject in entries:
             text = reject.sample_text or ""
             if not text and earlier is not None and (earlier / name).exists():
@@ -118,18 +111,18 @@ def _iter_drops(folder: Path, earlier: Path | None) -> Iterator[str]:
             size = f"{reject.n_chars:,} characters"
             origin = (f"{reject.source} at {reject.offset:,}", size, reject.detail)
             shown = _cut(text) or "The text was not stored: see clean.keep_text."
-            texts.append(quote(shown, " · ".join(filter(None, origin))))
-        yield collapsible(f"{folder.name} · {reason}", grid(*texts))
+            texts.append(Passage.of(shown, " · ".join(filter(None, origin))))
+        yield Section(f"{folder.name} · {reason}", texts, is_folded=True, is_row=True)
 
 
-def _iter_kept(folder: Path) -> Iterator[str]:
+def _iter_kept(folder: Path) -> Iterator[Passage]:
     """Yield the documents with the smallest uids, a random sample of the first ones of files."""
     documents = chain.from_iterable(
         islice(read_documents(path), _MOST_READ) for path in _sample_files(folder)
     )
     for document in heapq.nsmallest(_MOST_TEXTS, documents, key=lambda each: each.uid):
         origin = document.url or f"{document.source} at {document.offset:,}"
-        yield quote(_cut(document.text), origin)
+        yield Passage.of(_cut(document.text), origin)
 
 
 def _sample_files(folder: Path) -> list[Path]:
@@ -151,13 +144,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS].rstrip()} …"
 
 
-def _list_inputs(plan: Path) -> str:
-    """Return a table of the inputs; "" if another run wrote the documents."""
+def _list_inputs(plan: Path) -> list[Table]:
+    """Return a table of the inputs; none if another run wrote the documents."""
     if not plan.exists():
-        return ""
+        return []
     inputs = read_plan(plan)["inputs"]
     rows = [(each["source"], each["reader"], size_text(each["bytes"])) for each in inputs]
-    if others := inputs[_MOST_LISTED_INPUTS:]:
-        size = size_text(sum(each["bytes"] for each in others))
-        rows = [*rows[:_MOST_LISTED_INPUTS], (f"{len(others):,} others", "", size)]
-    return table(["source", "reader", "size"], rows)
+    size = size_text(sum(each["bytes"] for each in inputs[_MOST_LISTED_INPUTS:]))
+    table = Table("", ("source", "reader", "size"), rows)
+    return [table.shorten(_MOST_LISTED_INPUTS, f", {size}")]

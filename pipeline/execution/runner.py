@@ -5,15 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Group
-from rich.text import Text
-
-from clozeline.command import LOG_COLUMNS
 from clozeline.errors import ClozelineError, ConfigurationError, plural
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
-from clozeline.pipeline.execution.progress import Progress, table
+from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.read_ahead import ReadStage
 from clozeline.pipeline.execution.stage_run import NEW, StageRun, explain_rerun
 from clozeline.pipeline.execution.stages import (
@@ -29,6 +25,8 @@ from clozeline.pipeline.execution.unit_record import (
     without_collections,
 )
 from clozeline.pipeline.recipe import Recipe
+from clozeline.report.terminal_view import print_view
+from clozeline.report.views import Section, Table
 from clozeline.terminal import duration, size_text
 
 _INPUT_REASONS: Final = (NEW, INPUT_CHANGED)
@@ -73,7 +71,7 @@ def run_recipe(
         if not recipe.input and PLAN_STAGE in changed:
             raise ConfigurationError(NO_INPUT)
         if changed:
-            progress.console.print(plan_table(plan, previews), width=LOG_COLUMNS)
+            print_view(plan_view(plan, previews), progress.console)
 
         giver: StageRun[Any] | None = None  # the stage before, which gives documents
         is_kept = True
@@ -188,7 +186,7 @@ def preview_stages(
     return previews
 
 
-def plan_table(plan: Plan, previews: Sequence[StagePreview]) -> Group:
+def plan_view(plan: Plan, previews: Sequence[StagePreview]) -> Section:
     """Return the table of `--plan`: units of each stage, and below why some must run."""
     before = f" (before: {plan.shards_before:,})" if plan.shards_before != plan.shards else ""
     title = (
@@ -197,8 +195,8 @@ def plan_table(plan: Plan, previews: Sequence[StagePreview]) -> Group:
     )
     header = ("stage", "units", "kept", "to make", "CPU time")
     rows = [each.cells() for each in previews]
-    reasons = [(each.stage, reason) for each in previews for reason in each.explain()]
-    return Group(Text(title), table(header, rows, reasons))
+    reasons = [f"{each.stage}: {reason}" for each in previews for reason in each.explain()]
+    return Section("", [title, Table("", header, rows), *reasons])
 
 
 def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) -> None:

@@ -44,6 +44,7 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.recipe import Recipe, explain_missing_stage, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import cannot_write, explain
+from clozeline.report.views import Section
 
 _MOST_NAMED_REASONS: Final = 6
 
@@ -194,8 +195,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         loss = self.explain_loss(row)
         return replace(row, notes=(*row.notes, loss)) if loss else row
 
-    def page_sections(self) -> Iterator[tuple[str, str]]:
-        """Yield titles and HTML of further sections of the report page about a complete stage."""
+    def page_sections(self) -> Iterator[Section]:
+        """Yield further sections of the report page about a complete stage."""
         yield from ()
 
     def validate(self) -> Iterator[str]:

@@ -22,7 +22,8 @@ from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import rebuild_hint
-from clozeline.report.html_page import fragment, table, tiles
+from clozeline.report.html_page import Viewed
+from clozeline.report.views import Section, Table
 
 # Errors of the process, not of the file; they do not mean that a block is damaged.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -84,7 +85,7 @@ def open_shards(
     return shards
 
 
-class ShardSet:
+class ShardSet(Viewed):
     """A shard set that is open for reading; `len` is the number of its rows.
 
     Blocks are numbered over all shards, in (shard, block) order.
@@ -144,8 +145,8 @@ class ShardSet:
         sizes = f"{totals.samples:,} rows, {totals.tokens:,} tokens"
         return f"ShardSet({self.manifest.name}: {sizes}; {names}; {self.path})"
 
-    def _repr_html_(self) -> str:
-        """Return sizes and columns of the set for a notebook."""
+    def view(self) -> Section:
+        """Return sizes and columns of the set."""
         manifest = self.manifest
         totals = self.manifest.totals
         sizes = {
@@ -158,11 +159,9 @@ class ShardSet:
         if manifest.objective is not None:
             sizes["objective"] = manifest.objective.label
 
-        columns = table(
-            ["column", "type", "meaning"],
-            [(s.name, s.arrow_type, s.description) for s in self.columns],
-        )
-        return fragment(f"shard set {manifest.name}", [tiles(sizes), columns])
+        columns = [(each.name, each.arrow_type, each.description) for each in self.columns]
+        meanings = Table("", ("column", "type", "meaning"), columns)
+        return Section(f"shard set {manifest.name}", [Table("", (), [*sizes.items()]), meanings])
 
     @property
     def digest(self) -> str:

@@ -24,7 +24,8 @@ from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.tokenize.merge_steps import MergeStep, replay_merges
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
-from clozeline.report.console_view import ConsoleView, Sheet, show_view
+from clozeline.report.terminal_view import show_view
+from clozeline.report.views import Section, Table
 from clozeline.tools.command import Natural, UserPath, run_as_script, run_tool
 
 _BATCH_TEXTS: Final = 256
@@ -112,7 +113,7 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
 
 def _build_tables(
     tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText
-) -> list[Sheet]:
+) -> list[Table]:
     usable = int((~tokenizer.vocabulary.special).sum())
     lines = []
 
@@ -130,13 +131,13 @@ def _build_tables(
         shown = [f"{part / total:.{digits}f}" if total else "–" for part, total, digits in ratios]
         lines.append((language, *amounts, *shown))
 
-    sheets = [Sheet("languages", _HEADER, tuple(lines))]
+    sheets = [Table("languages", _HEADER, tuple(lines))]
     if reasons := [(line,) for line in UnknownShares.of(unknown.counts()).explanation()]:
-        sheets.append(Sheet("unknown text", ("reason, and what can be done",), tuple(reasons)))
+        sheets.append(Table("unknown text", ("reason, and what can be done",), tuple(reasons)))
     return sheets
 
 
-def _merge_table(steps: Iterable[MergeStep]) -> Sheet:
+def _merge_table(steps: Iterable[MergeStep]) -> Table:
     rows = tuple(
         (
             str(number),
@@ -147,7 +148,7 @@ def _merge_table(steps: Iterable[MergeStep]) -> Sheet:
         )
         for number, step in enumerate(steps, 1)
     )
-    return Sheet("merges", ("step", "pair", "count", "new piece", "first word with it"), rows)
+    return Table("merges", ("step", "pair", "count", "new piece", "first word with it"), rows)
 
 
 def _report(options: ReportOptions) -> None:
@@ -157,7 +158,7 @@ def _report(options: ReportOptions) -> None:
         texts = (text for _, text in _read_texts(options.stage))
         steps = replay_merges(options.tokenizer, texts, options.merges)
         sheets.append(_merge_table(steps))
-    show_view(ConsoleView(f"{options.tokenizer}", sheets), None)
+    show_view(Section(f"{options.tokenizer}", sheets), None)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -36,7 +36,8 @@ from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
-from clozeline.report.console_view import ConsoleView, Sheet, show_view
+from clozeline.report.terminal_view import show_view
+from clozeline.report.views import Section, Table
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 
 _COMPARISON: Final = re.compile(
@@ -231,7 +232,7 @@ def _rejects_of(folder: Path, part: str) -> RecordedFile:
     return find_file(folder, f"main/{part}", rejects_name(part))
 
 
-def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> ConsoleView:
+def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Section:
     """Return the tables of a report."""
     total = Counter({reason: outcome.rejected for reason, outcome in reasons.items()})
     ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
@@ -241,7 +242,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
         if outcome.rejected or name not in STEP_KEYS
     )
 
-    sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
+    sheets = [Table("Rejected documents", ("reason", "documents", "decided by"), rows)]
 
     for name, outcome in reasons.items():
         # the nearest last, next to the kept ones
@@ -252,19 +253,19 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
                 (side, each.shown, each.origin, _start(each.text)) for side, each in sides
             )
             sheets.append(
-                Sheet(f"{outcome.decided_by}: {name}", ("", "value", "document", "text"), lines)
+                Table(f"{outcome.decided_by}: {name}", ("", "value", "document", "text"), lines)
             )
 
     summary = (
         f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} "
         "measured"
     )
-    return ConsoleView(f"{out}: {summary}", tuple(sheets))
+    return Section(f"{out}: {summary}", tuple(sheets))
 
 
 def describe_malformed(
     counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]
-) -> Iterator[Sheet]:
+) -> Iterator[Table]:
     """Yield a table of the malformed records of each reason.
 
     Each record has its file and its offset (or row).
@@ -278,7 +279,7 @@ def describe_malformed(
             (f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail)
             for each in records
         )
-        yield Sheet(title, ("record", "bytes", "what is wrong"), rows)
+        yield Table(title, ("record", "bytes", "what is wrong"), rows)
 
 
 def _start(text: str) -> str:

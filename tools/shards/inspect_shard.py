@@ -19,7 +19,8 @@ from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.report.console_view import ConsoleView, Parts, Sheet, show_view
+from clozeline.report.terminal_view import View, show_view
+from clozeline.report.views import Part, Table
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
@@ -53,7 +54,7 @@ def view_of(
     tokenizer: Path | None = None,
     limit: int = 1024,
     columns: Path | None = None,
-) -> ConsoleView:
+) -> View:
     """Return the view of one row of a set or shard.
 
     Without a tokenizer (see `find_pieces`), ids are shown.
@@ -72,7 +73,7 @@ def view_of(
     kind = kind_of(objective)
     restored = [] if objective is None or kind is not None else _restore(objective, row, pieces)
     answer = {} if kind is None else kind.describe_answer(row)
-    answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
+    answers = [Table("what the row asks for", (), [*answer.items()])] if answer else []
     manifest = shards.manifest
     sheets = (
         origin_sheet(shards, block, in_block, row),
@@ -82,9 +83,7 @@ def view_of(
 
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     shown = row_parts(pieces, row, manifest.roles)
-    return ConsoleView(
-        title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets)
-    )
+    return View(title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
@@ -105,14 +104,14 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     return shards, first, shards.manifest.shards[number].rows
 
 
-def _restore(facts: ObjectiveRecord, row: ShardRow, pieces: TokenRenderer) -> Parts:
+def _restore(facts: ObjectiveRecord, row: ShardRow, pieces: TokenRenderer) -> list[Part]:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
         objective = build_objective(facts.entry(), pieces.vocabulary, facts.label)
         original = objective.restore(row)
         return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
-        return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
+        return [Table("restored by the objective", (), (("not possible", str(error)),))]
 
 
 def _show(options: InspectOptions) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.shards import open_shards
-from clozeline.report.console_view import ConsoleView, Sheet, show_view
+from clozeline.report.terminal_view import show_view
+from clozeline.report.views import Section
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
 from clozeline.tools.options import SetArgument, TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces
-from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
+from clozeline.tools.shards.provenance.set_statistics import tables, tally
 
 
 @config_class
@@ -23,20 +24,10 @@ class StatsOptions(TokenizerOption, SetArgument):
     """also write a page with the tables"""
 
 
-def _format(row: Cells) -> tuple[str, ...]:
-    return tuple(
-        cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
-        for cell in row
-    )
-
-
 def _show(options: StatsOptions) -> None:
     shards = open_shards(options.manifest)
     statistics = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
-    sheets = tuple(
-        Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in statistics
-    )
-    show_view(ConsoleView(f"{shards.manifest.name} · contents", sheets), options.html)
+    show_view(Section(f"{shards.manifest.name} · contents", statistics), options.html)
 
 
 def main(arguments: Sequence[str]) -> int:

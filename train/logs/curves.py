@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.report.charts import Series, lines
-from clozeline.report.html_page import fragment, tiles
+from clozeline.report.html_page import Viewed
 from clozeline.report.recorded_series import RecordedSeries, read_points
+from clozeline.report.views import Chart, Section, Series, Table
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines, step_records
@@ -51,7 +51,7 @@ _FINGERPRINT_LETTERS: Final = 8
 
 
 @dataclass(frozen=True, repr=False)
-class RecordedRun:
+class RecordedRun(Viewed):
     """The records of a run; a notebook shows its final numbers and its losses."""
 
     name: str
@@ -66,10 +66,10 @@ class RecordedRun:
         figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
         return f"RecordedRun({self.name}: {figures or 'no record yet'})"
 
-    def _repr_html_(self) -> str:
-        return fragment(
-            f"run {self.name}", [tiles(headline(self)), next(_losses([self], "step", alone=True))]
-        )
+    def view(self) -> Section:
+        """Return the headline figures and the losses."""
+        figures = Table("", (), [*headline(self).items()])
+        return Section(f"run {self.name}", [figures, next(_losses([self], "step", alone=True))])
 
 
 def open_run(directory: Path | str) -> RecordedRun:
@@ -194,7 +194,7 @@ def _add_seconds(records: Sequence[Record], starts: Sequence[float]) -> Iterator
         yield {**record, "seconds": total}
 
 
-def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
+def curves(runs: Sequence[RecordedRun]) -> Iterator[Chart]:
     """Yield the charts of runs: losses of several runs over each of `AXES`, the rest over steps."""
     alone = len(runs) == 1
     groups = group_by_task(runs)
@@ -206,7 +206,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         series = [
             Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs
         ]
-        yield lines(chart.title, series, "step")
+        yield Chart(chart.title, series, "step")
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> list[Series]:
@@ -215,7 +215,7 @@ def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> l
 
 def _losses(
     runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False
-) -> Iterator[str]:
+) -> Iterator[Chart]:
     """Yield training and held-out losses over one axis, and over steps also by head.
 
     `of` ends the titles.
@@ -231,9 +231,9 @@ def _losses(
             for name in sets
         ]
         smooth = [replace(curve, smooth=True) for curve in training]
-        yield lines(f"Loss (nats){over}", [*smooth, *heldout], x, levels=_entropies(runs, sets))
+        yield Chart(f"Loss (nats){over}", [*smooth, *heldout], x, _entropies(runs, sets))
     else:
-        yield lines(f"Training loss (nats){over}", training, x)
+        yield Chart(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis, of)
 
     # by head, over steps
@@ -246,15 +246,15 @@ def _losses(
 
     if alone:
         series_of_heads = [curve for series in by_head.values() for curve in series]
-        yield lines("Loss by head (nats)", series_of_heads, x)
+        yield Chart("Loss by head (nats)", series_of_heads, x)
     else:
         yield from (
-            lines(f"Training loss of {head} (nats){of}", series, x)
+            Chart(f"Training loss of {head} (nats){of}", series, x)
             for head, series in by_head.items()
         )
 
 
-def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iterator[str]:
+def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iterator[Chart]:
     """Yield the loss on each held-out set over an axis, with the unigram entropy of its labels."""
     over = of if axis == "step" else f"{of} over {AXES[axis]}"
     names = dict.fromkeys(name for run in runs for name in last_heldout(run.records))
@@ -263,13 +263,8 @@ def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iter
             Series(run.name, read_points(run.records, axis, "heldout", name, "loss"))
             for run in runs
         ]
-        levels = _entropies(runs, [name])
-        yield lines(
-            f"{heldout_title(name).capitalize()} loss (nats){over}",
-            series,
-            AXES[axis],
-            levels=levels,
-        )
+        title = f"{heldout_title(name).capitalize()} loss (nats){over}"
+        yield Chart(title, series, AXES[axis], _entropies(runs, [name]))
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:

@@ -9,7 +9,8 @@ from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.report.html_page import collapsible, escape, grid, lead, page, section, table, tiles
+from clozeline.report.html_page import page
+from clozeline.report.views import Part, Passage, Section, Span, Table
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
@@ -35,14 +36,9 @@ _UNLISTED_EVENTS: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
 Record = Mapping[str, Any]
-STYLE: Final = """
-ins{text-decoration:none;font-weight:600;color:var(--c2)}del{color:var(--c1)}
-del+ins{color:var(--muted);font-weight:400}
-"""
-"""CSS of the page: right guesses, wrong guesses, and the labels after wrong guesses."""
 _LEGEND: Final = (
-    "<p class=muted>Green and bold: a right guess. Struck out: a wrong guess, with the right label "
-    "after it. Point at a guess to read its probability.</p>"
+    "Green and bold: a right guess. Struck out: a wrong guess, with the right label after it. "
+    "Point at a guess to read its probability."
 )
 
 
@@ -64,19 +60,19 @@ def write_report(config: TrainConfig) -> Path:
     ]
 
     # the sections of the page
-    parts = [
-        lead(_outcome(run.records, events, config)),
-        tiles({**headline(run), "ranks": f"{len(memory):,}"}),
-        grid(*curves([run])),
-        section("Guesses on held-out rows", _guesses(events, output)),
-        section("Held-out sets", _heldout(run.records)),
-        section("Memory per rank (MiB)", table(["rank", *names], sizes) if sizes else ""),
-        section("Events", _events(events)),
-        collapsible("Configuration", table(["key", "value"], settings)),
+    parts: list[Part] = [
+        _outcome(run.records, events, config),
+        Table("", (), [*headline(run).items(), ("ranks", f"{len(memory):,}")]),
+        Section("", [*curves([run])], is_row=True),
+        Section("Guesses on held-out rows", _guesses(events, output)),
+        Section("Held-out sets", [_heldout(run.records)]),
+        Section("Memory per rank (MiB)", [Table("", ("rank", *names), sizes)]),
+        Section("Events", [_events(events)]),
+        Section("Configuration", [Table("", ("key", "value"), settings)], is_folded=True),
     ]
 
     path = output / "report.html"
-    publish_text(path, page(f"Training run {output.name}", parts, STYLE))
+    publish_text(path, page(Section(f"Training run {output.name}", parts)))
     return path
 
 
@@ -177,22 +173,22 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     return lines
 
 
-def _guesses(events: Sequence[Record], output: Path) -> str:
+def _guesses(events: Sequence[Record], output: Path) -> list[Part]:
     """Return the latest guesses; a run without a copy of its tokenizer shows none."""
     tokenizer = output / TOKENIZER_FOLDER
-    return draw_guesses(events, tokenizer) if tokenizer.is_dir() else ""
+    return show_guesses(events, tokenizer) if tokenizer.is_dir() else []
 
 
-def _events(events: Sequence[Record]) -> str:
+def _events(events: Sequence[Record]) -> Table:
     rows = [
         (event["event"], event.get("step", ""), describe_event(event))
         for event in events
         if event.get("event", "memory") not in _UNLISTED_EVENTS
     ]
-    return table(["event", "step", "what"], rows[-_MAX_LISTED_EVENTS:]) if rows else ""
+    return Table("", ("event", "step", "what"), rows[-_MAX_LISTED_EVENTS:])
 
 
-def _heldout(records: Sequence[Record]) -> str:
+def _heldout(records: Sequence[Record]) -> Table:
     rows = [
         (
             heldout_title(name),
@@ -205,77 +201,69 @@ def _heldout(records: Sequence[Record]) -> str:
         for name, result in results(record).items()
     ]
 
-    header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "mean over"]
-    return table(header, rows) if rows else ""
+    header = ("set", "step", "loss (nats)", "unigram entropy of its labels", "mean over")
+    return Table("", header, rows)
 
 
-def draw_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> str:
-    """Return the rows of the latest `guesses` event as HTML, "" without such an event.
+def show_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> list[Part]:
+    """Return the rows of the latest `guesses` event; none without such an event.
 
     `tokenizer`: the folder of the run's tokenizer.
     """
     latest = next((event for event in reversed(events) if event.get("event") == "guesses"), None)
     if latest is None or not any(latest["sets"].values()):
-        return ""
+        return []
     pieces = TokenRenderer(load_tokenizer(tokenizer))
-    blocks = [
-        _draw_row(pieces, row, f"{heldout_title(name)}, row {number}")
+    rows = [
+        _show_row(pieces, row, f"{heldout_title(name)}, row {number}")
         for name, rows in latest["sets"].items()
         for number, row in enumerate(rows, 1)
     ]
-    return f"<p>At step {latest['step']:,}.</p>{grid(*blocks)}{_LEGEND}"
+    return [f"At step {latest['step']:,}.", Section("", rows, is_row=True), _LEGEND]
 
 
-def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
+def _show_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> Passage:
     labels = {position: guess for position, *guess in row["labels"]}
     right = sum(label == guess for label, guess, _ in labels.values())
-    score = f"{right} of {len(labels)} guesses are right"
     tokens = row["tokens"]
 
     # the text with its guesses in place, or after the tokens that were read
     if row["form"] == "masked":
-        parts = ["".join(_draw_masked(pieces, tokens, labels))]
+        spans = [*_masked_spans(pieces, tokens, labels)]
     else:
-        first = min(labels)
-        read = tokens if row["form"] == "target" else tokens[: first + 1]
-        marked = "".join(_mark(pieces, *guess) for _, guess in sorted(labels.items()))
-        parts = [escape(pieces.text(read)), "<br>" if row["form"] == "target" else "", marked]
+        is_apart = row["form"] == "target"
+        read = tokens if is_apart else tokens[: min(labels) + 1]
+        spans = [Span(pieces.text(read) + "\n" * is_apart)]
+        spans += (span for _, guess in sorted(labels.items()) for span in _mark(pieces, *guess))
 
     # the text that a decoder continues
     if row.get("continued"):
-        begun = escape(pieces.text(tokens[: row["prompt"]]))
-        parts.append(
-            "<footer>Continued by the model: "
-            f"{begun}<b>{escape(pieces.text(row['continued']))}</b></footer>"
-        )
+        begun = pieces.text(tokens[: row["prompt"]])
+        spans.append(Span(f"\nContinued by the model: {begun}", "marker"))
+        spans.append(Span(pieces.text(row["continued"]), "predicted"))
 
-    return (
-        f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: "
-        f"{score}</footer></blockquote>"
-    )
+    origin = f"{title}: {right} of {len(labels)} guesses are right"
+    return Passage("", tuple(spans), origin)
 
 
-def _draw_masked(
+def _masked_spans(
     pieces: TokenRenderer, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]
-) -> Iterator[str]:
+) -> Iterator[Span]:
     """Yield the text of a row; tokens between two labels are decoded together."""
     unlabeled: list[int] = []
     for position, token in enumerate(tokens):
         if position not in labels:
             unlabeled.append(token)
             continue
-        yield escape(pieces.text(unlabeled))
-        yield _mark(pieces, *labels[position])
+        yield Span(pieces.text(unlabeled))
+        yield from _mark(pieces, *labels[position])
         unlabeled = []
-    yield escape(pieces.text(unlabeled))
+    yield Span(pieces.text(unlabeled))
 
 
-def _mark(pieces: TokenRenderer, label: int, guess: int, share: float) -> str:
+def _mark(pieces: TokenRenderer, label: int, guess: int, share: float) -> Iterator[Span]:
     # only the sign of a line break is shown: a break at each wrong guess would break up the text
-    right, guessed = (escape(pieces.piece(token).replace("\n", "")) for token in (label, guess))
-    tip = f' title="{share:.1%}"'
-    return (
-        f"<ins{tip}>{right}</ins>"
-        if label == guess
-        else f"<del{tip}>{guessed}</del><ins>{right}</ins>"
-    )
+    right, guessed = (pieces.piece(token).replace("\n", "") for token in (label, guess))
+    yield Span(guessed, "right" if label == guess else "wrong", f"{share:.1%}")
+    if label != guess:
+        yield Span(right, "special")

@@ -14,20 +14,19 @@ from dataclasses import field
 from typing import Annotated, Final
 
 from pydantic import Field
-from rich import box
-from rich.table import Table
 
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, config_class
 from clozeline.extensions.preview import CorruptedText, corrupt_text
-from clozeline.extensions.preview.aligned_lines import print_blocks
 from clozeline.extensions.preview.corrupted_text import OTHERS
 from clozeline.extensions.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
 from clozeline.extensions.preview.objective_page.page import objective_page
 from clozeline.files import publish_text
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.terminal import Terminal, align_rows
+from clozeline.report.terminal_view import print_view
+from clozeline.report.views import Cell, Section, Table
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Natural, OutputPath, run_as_script, run_tool
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
@@ -104,34 +103,29 @@ def show(settings: ShowSettings, objective: str) -> CorruptedText:
 
 def _objectives() -> Table:
     """Return the objectives with the first lines of their docstrings."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("objective", "meaning"):
-        table.add_column(column)
-    for name in OBJECTIVES.available():
-        table.add_row(
-            name, inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "").partition("\n")[0]
-        )
-    return table
+    names = OBJECTIVES.available()
+    texts = (inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "") for name in names)
+    meanings = (text.partition("\n")[0] for text in texts)
+    return Table("", ("objective", "meaning"), [*zip(names, meanings, strict=True)])
 
 
-def _draw_rows(counts: Sequence[DrawCount]) -> list[tuple[str, ...]]:
-    """Return the rows of a table of counts."""
-    rows: list[tuple[str, ...]] = [
-        ("", "count", "of", "share or mean", "expected", "standard error")
+def _draw_table(counts: Sequence[DrawCount]) -> Table:
+    """Return a table of counts."""
+    rows: list[Sequence[Cell]] = [
+        (one.name, one.count, one.total, *map(_digits, (one.share, one.expected, one.error)))
+        for one in counts
     ]
-    for one in counts:
-        expected = "" if one.expected is None else f"{one.expected:.4f}"
-        error = "" if one.error is None else f"{one.error:.4f}"
-        rows.append(
-            (one.name, f"{one.count:,}", f"{one.total:,}", f"{one.share:.4f}", expected, error)
-        )
-    return rows
+    return Table("", ("", "count", "of", "share or mean", "expected", "standard error"), rows)
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
 
 
 def _show(settings: ShowSettings) -> None:
     if settings.objective is None:
-        Terminal().print(_objectives())
-        print('Try one: clozeline show masked_lm "It is raining."')
+        hint = 'Try one: clozeline show masked_lm "It is raining."'
+        print_view(Section("", [_objectives(), hint]), Terminal())
         return
 
     plugins.allow(settings.objective)
@@ -144,13 +138,13 @@ def _show(settings: ShowSettings) -> None:
 
     if settings.draws:
         counts = count_draws(shown, settings.draws, settings.seed)
-        print("\n".join(align_rows(_draw_rows(counts), right=True)))
-        print(
+        note = (
             "Shares of tokens and lengths of spans are those of long texts: short ones round them."
         )
+        print_view(Section("", [_draw_table(counts), note]), Terminal())
         return
 
-    print_blocks(shown.blocks(), Terminal())
+    print_view(Section("", [shown.lines()]), Terminal())
     if settings.html is not None:
         text = _TEXT if settings.text is None else settings.text
         publish_text(settings.html, objective_page(shown, text))

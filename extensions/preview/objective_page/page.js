@@ -113,7 +113,7 @@ function rowTable(row) {
   const lines = {
     "input (x)": row.input,
     "position (pos)": row.positions,
-    "segment (seg)": row.segments ?? row.input.map(() => "–"),
+    "segment (seg)": row.segments?.map((number) => "AB"[number]) ?? row.input.map(() => "–"),
   };
   const isSource = row.title === "encoder";
   if (!isSource) lines[row.labelTitle] = row.labels.map((label) => label ?? "__");

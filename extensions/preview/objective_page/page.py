@@ -15,8 +15,8 @@ from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.row_view import has_values, prefix_length
 from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.text.sentences._language_rules import find_rules
-from clozeline.report.console_view import view_html
-from clozeline.report.html_page import lead, page, section
+from clozeline.report.html_page import page
+from clozeline.report.views import Part, Picture, Section
 
 _FOLDER: Final = Path(__file__).parent
 _MASK: Final = "[MASK]"
@@ -37,7 +37,7 @@ OPTIONS: Final[dict[str, dict[str, object]]] = {
     "document_rotation": {},
 }
 """the objectives of the page, with options for a text of one row"""
-_CONTROLS: Final = (
+_CONTROLS: Final = Picture(
     "<p><label>objective <select id=objective></select></label></p>"
     "<p><label>text<br><textarea id=text rows=2></textarea></label></p>"
     "<div id=pair><p><label>other document<br><textarea id=partner rows=2></textarea></label></p>"
@@ -46,7 +46,7 @@ _CONTROLS: Final = (
     "<p id=hint></p><div id=words></div>"
     "<p><label>other word <input id=word size=12></label></p>"
 )
-_DIFFERS: Final = (
+_DIFFERS: Final = Picture(
     "<p id=differs hidden>The objective, options, tokenizer or sentences of the command are not on "
     "this page. The example of the command is at the end.</p>"
 )
@@ -170,20 +170,17 @@ def objective_page(shown: CorruptedText, text: str) -> str:
     # a `<` could end the script
     hidden = json.dumps(data).replace("<", "\\u003c")
     scripts = [(_FOLDER / file).read_text(encoding="utf-8") for file in ("kernels.js", "page.js")]
-    return page(
-        "What an objective makes of a text",
-        [
-            lead("Type a text, choose an objective, and click words."),
-            _CONTROLS,
-            _DIFFERS,
-            section("Input and labels", f"<div id=rows></div><p class=muted>{_SUM}</p>"),
-            section("What each position reads", "<div id=grids class=grid></div>"),
-            section("The example of the command", view_html(shown.view())),
-            f"<script id=data type=application/json>{hidden}</script>",
-            *(f"<script>{script}</script>" for script in scripts),
-        ],
-        _STYLE,
-    )
+    programs = "".join(f"<script>{script}</script>" for script in scripts)
+    parts: list[Part] = [
+        "Type a text, choose an objective, and click words.",
+        _CONTROLS,
+        _DIFFERS,
+        Section("Input and labels", [Picture("<div id=rows></div>"), _SUM]),
+        Section("What each position reads", [Picture("<div id=grids class=grid></div>")]),
+        Section("The example of the command", [shown.view()]),
+        Picture(f"<script id=data type=application/json>{hidden}</script>{programs}"),
+    ]
+    return page(Section("What an objective makes of a text", parts), _STYLE)
 
 
 def _words(shown: CorruptedText, column: str) -> list[str]:

@@ -28,9 +28,10 @@ from clozeline.extensions.studies.published_scores import (
 )
 from clozeline.files import publish_text
 from clozeline.report.charts import SHADES
-from clozeline.report.console_view import ConsoleView, Sheet, print_view
-from clozeline.report.html_page import grid, page, section, table
+from clozeline.report.html_page import page
 from clozeline.report.recorded_series import read_points
+from clozeline.report.terminal_view import print_view
+from clozeline.report.views import Section, Table
 from clozeline.run_status import read_status
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
@@ -161,17 +162,6 @@ def _notes(run: Path) -> Iterator[str]:
             )
 
 
-def _shorten(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the rows that a terminal shows, and a last one that says how many more there are."""
-    more = len(rows) - _MOST_ROWS
-    if more <= 0:
-        return rows
-    return [
-        *rows[:_MOST_ROWS],
-        [f"and {more:,} more: html=FILE or --json", *("" for _ in rows[0][1:])],
-    ]
-
-
 def _short_names(paths: Sequence[Path]) -> list[str]:
     """Return a short unique name per run: its folder, with parent folders as needed."""
     parts = [path.absolute().parts for path in paths]
@@ -232,16 +222,12 @@ def _compare(options: CompareRunsOptions) -> None:
         tasks_of_runs = (f"{run.task}{group}" for run, group in zip(runs, groups, strict=True))
         heading.append(["losses of", *tasks_of_runs])
     runs_head = ["", *names]
-    sheets = [("Figures", runs_head, [*heading, *rows])]
+    title = f"{plural(len(names), 'run')}: {', '.join(names)}"
+    tables = [Table("Figures", runs_head, [*heading, *rows])]
 
     if len(names) > 1:
-        sheets.append(
-            (
-                "Configuration: keys that differ",
-                runs_head,
-                [[key, *values] for key, values in keys.items()],
-            )
-        )
+        differing = [[key, *values] for key, values in keys.items()]
+        tables.append(Table("Configuration: keys that differ", runs_head, differing))
 
     if options.published is not None:
         published = load_published(options.published)
@@ -249,8 +235,9 @@ def _compare(options: CompareRunsOptions) -> None:
             (name, read_own_scores(path, int(config.get("seed", 0))))
             for name, path, config in zip(names, options.runs, configs, strict=True)
         ]
-        title = f"{published.title}, {published.set}; {published.source}"
-        sheets.append((title, ["", *published.columns], published_rows(published, own)))
+        scores = f"{published.title}, {published.set}; {published.source}"
+        rows = published_rows(published, own)
+        tables.append(Table(scores, ["", *published.columns], rows))
 
     if numbers:
         sys.stderr.write(
@@ -258,9 +245,8 @@ def _compare(options: CompareRunsOptions) -> None:
             "has lines and charts of its own\n"
         )
     if options.html is not None:
-        parts = [section(title, table(head, rows)) for title, head, rows in sheets if rows]
-        title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
-        publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
+        charts = Section("", [*curves(runs)], is_row=True)
+        publish_text(options.html, page(Section(title, [tables[0], charts, *tables[1:]])))
 
     if options.json:
         run_list = [
@@ -269,13 +255,8 @@ def _compare(options: CompareRunsOptions) -> None:
         print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
         return
 
-    shown = (
-        Sheet(title, tuple(head), tuple(tuple(row) for row in _shorten(rows)))
-        for title, head, rows in sheets
-    )
-    print_view(
-        ConsoleView(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal()
-    )
+    shown = [table.shorten(_MOST_ROWS, ": html=FILE or --json") for table in tables]
+    print_view(Section(title, shown), Terminal())
     if options.html is not None:
         print(f"page: {options.html}")
 

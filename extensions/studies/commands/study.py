@@ -62,7 +62,8 @@ from clozeline.extensions.tasks.finetuning_scores import (
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
-from clozeline.report.html_page import grid, listing, page, section
+from clozeline.report.html_page import page
+from clozeline.report.views import Passage, Section
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.start.multirun.runner import ExperimentTraining, collect_all
 from clozeline.train.logs.curves import heldout_losses, read_run
@@ -220,12 +221,14 @@ def _run_study(options: StudyOptions) -> None:
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = [
-        section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
+        Section(", ".join(run.name for run in some), [*heldout_losses(some, "flops")], is_row=True)
         for some in charted
     ]
     text = "".join(f"{line}\n" for line in lines)
     publish_text(output / "study.txt", text)
-    publish_text(output / "study.html", page(study.title, [listing("\n".join(lines)), *charts]))
+    publish_text(
+        output / "study.html", page(Section(study.title, [Passage.of(text, role="code"), *charts]))
+    )
     sys.stdout.write(text)
 
 

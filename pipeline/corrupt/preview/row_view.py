@@ -1,19 +1,17 @@
 """Show a row of a shard set: its texts, with the roles of tokens marked, and its labels."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.text import Text
 
 from clozeline.columns import Role
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.report.console_view import Parts, Passage, Sheet, visible
+from clozeline.report.views import Part, Passage, Span, Table, visible
 
-_SIGNS: Final = {"segment_starts": "‖", "document_starts": "▌"}
+_SIGNS: Final = {"segment_starts": ("‖A ", "‖B "), "document_starts": ("▌", "▌")}
 _SIGN: Final = "|"
 """sign in front of sentences and all other parts of a row"""
 
@@ -56,10 +54,10 @@ class TokenRenderer:
             self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
         )
 
-    def label(self, token: int, role: str) -> Text:
+    def label(self, token: int, role: str) -> Span:
         """Return one token on one line; white space is shown as signs."""
         text = self.piece(token).replace("\n", "")
-        return Text.assemble((text if text.strip() else "␣" * len(text), role))
+        return Span(text if text.strip() else "␣" * len(text), role)
 
     def passage(
         self,
@@ -73,7 +71,7 @@ class TokenRenderer:
         `roles` style tokens, and `signs` stand in front of them; both are by position.
         """
         tokens = ids[: self._limit].tolist()
-        text = Text()
+        spans = list[Span]()
         signs = signs or {}
         styles = [
             (roles or {}).get(position) or self._role(token)
@@ -86,14 +84,14 @@ class TokenRenderer:
 
         for last in range(1, len(tokens) + 1):
             if last == len(tokens) or last in signs or styles[last] != styles[first]:
-                text.append(signs.get(first, ""), "marker").append(
-                    self.text(tokens[first:last]), styles[first]
-                )
+                if first in signs:
+                    spans.append(Span(signs[first], "marker"))
+                spans.append(Span(self.text(tokens[first:last]), styles[first]))
                 first = last
 
         if len(tokens) < len(ids):
-            text.append(f" … {len(ids) - len(tokens):,} more tokens", "marker")
-        return Passage(f"{title} ({len(ids):,} tokens)", text)
+            spans.append(Span(f" … {len(ids) - len(tokens):,} more tokens", "marker"))
+        return Passage(f"{title} ({len(ids):,} tokens)", tuple(spans))
 
     def _role(self, token: int) -> str:
         if token in self.vocabulary.sentinels:
@@ -101,23 +99,17 @@ class TokenRenderer:
         return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
 
 
-def row_parts(
-    renderer: TokenRenderer,
-    row: ShardRow,
-    roles: Mapping[str, Role],
-    titles: Mapping[str, str] = MappingProxyType({}),
-) -> Parts:
-    """Return the passages and tables of a row: its texts with marked starts, and its labels.
-
-    `titles` are the titles of columns; by default a text has the name of its column.
-    """
+def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role]) -> list[Part]:
+    """Return the passages and tables of a row: its texts with marked starts, and its labels."""
     row = fragment_as_labels(row)
     columns = row.columns
     name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
     starts = [start for start, role in roles.items() if role.use == "start" and role.of == name]
     signs: dict[int, str] = {}
     for start in starts:
-        signs |= {int(position): _SIGNS.get(start, _SIGN) for position in columns.get(start, ())}
+        opening, further = _SIGNS.get(start, (_SIGN, _SIGN))
+        for position in columns.get(start, ()):
+            signs[int(position)] = further if position else opening
 
     if "label_positions" in columns:
         return _label_parts(renderer, row, signs)
@@ -125,8 +117,8 @@ def row_parts(
         prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
         shown = [other for other in others if has_values(row, other)]
         return [
-            renderer.passage(titles.get(name, name), row[name], prefix, signs),
-            *(renderer.passage(titles.get(other, other), row[other]) for other in shown),
+            renderer.passage(name, row[name], prefix, signs),
+            *(renderer.passage(other, row[other]) for other in shown),
         ]
 
     order = row["prediction_order"].tolist()
@@ -134,12 +126,12 @@ def row_parts(
         (str(rank), str(position), renderer.label(int(row[name][position]), "predicted"))
         for rank, position in enumerate(order, 1)
     )
-    sheet = Sheet(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
+    table = Table(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
     predicted = dict.fromkeys(order, "predicted")
-    return [renderer.passage(titles.get(name, name), row[name], predicted, signs), sheet]
+    return [renderer.passage(name, row[name], predicted, signs), table]
 
 
-def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> Parts:
+def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> list[Part]:
     """Return a row with labels as input, original, and a table of both at each label."""
     ids = row["input_ids"]
     original = row["input_ids"].astype(np.int64)
@@ -157,7 +149,7 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
     return [
         renderer.passage("input", ids, roles, signs),
         renderer.passage("original text", original, roles, signs),
-        Sheet(f"labels ({len(lines)})", ("position", "original", "input", "change"), tuple(lines)),
+        Table(f"labels ({len(lines)})", ("position", "original", "input", "change"), tuple(lines)),
     ]
 
 

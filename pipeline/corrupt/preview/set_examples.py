@@ -7,7 +7,7 @@ from typing import Final
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
-from clozeline.report.console_view import ConsoleView
+from clozeline.report.views import Section, Table
 
 SHOWN_ROWS: Final = 3
 _MOST_SHOWN_TOKENS: Final = 256
@@ -15,7 +15,7 @@ _MOST_SHOWN_TOKENS: Final = 256
 _MOST_SHOWN_LABELS: Final = 40
 
 
-def example_views(manifest: Path) -> Iterator[ConsoleView]:
+def example_views(manifest: Path) -> Iterator[Section]:
     """Yield views of rows from the start, the middle and the end of a set.
 
     Args:
@@ -29,7 +29,7 @@ def example_views(manifest: Path) -> Iterator[ConsoleView]:
         block, in_block = shards.locate(number)
         row = shards.read_block(block).row(in_block)
         parts = [
-            part.shorten(_MOST_SHOWN_LABELS)
+            part.shorten(_MOST_SHOWN_LABELS) if isinstance(part, Table) else part
             for part in row_parts(pieces, row, shards.manifest.roles)
         ]
-        yield ConsoleView(f"row {number + 1:,} of {len(shards):,}", parts)
+        yield Section(f"row {number + 1:,} of {len(shards):,}", parts)

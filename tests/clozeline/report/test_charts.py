@@ -8,35 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.report.charts import Plot, Series, lines, short, thin_points, ticks
-from clozeline.report.html_page import page, visible
-from tests.pages import HOSTILE, checked
+from clozeline.report.charts import Plot, draw_chart, short, thin_points, ticks
+from clozeline.report.html_page import page
+from clozeline.report.views import Chart, Section, Series
+from tests.pages import checked
 
 NAN = float("nan")
-POINTS = [(float(step), 10.0 / step) for step in range(1, 60)]
 
 
-def test_hostile_names_are_text_and_pictures_need_nothing_else():
-    marked = [Series(HOSTILE, POINTS), Series("marked", POINTS[:3])]
-    smooth = [Series(HOSTILE, POINTS, smooth=True)]
-    text = page(
-        "",
-        [
-            lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}),
-            lines(HOSTILE, smooth, HOSTILE),
-        ],
-    )
-    parsed = checked(text)
-
-    assert parsed.count("svg") == len(parsed.pictures) == 2
-    assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)
-    assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {
-        "role",
-        "viewbox",
-    }
-    # its text looks like a colour that is replaced and like an id that is removed; neither is
-    # touched
-    assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 2
+def drawn(series, levels=None):
+    return draw_chart(Chart("Loss", series, "step", levels))
 
 
 def paths(picture, colour):
@@ -49,29 +30,20 @@ def paths(picture, colour):
 
 
 def test_series_share_their_axes():
-    picture = lines(
-        "Loss",
-        [
-            Series("a", [(1, 4.0), (3, 2.0)]),
-            Series("b", [(2, 3.0), (3, 3.0)]),
-        ],
-        "step",
-    )
+    series = [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])]
+    picture = drawn(series)
     ((a, b),), ((c, d),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
 
     assert c[0] == pytest.approx((a[0] + b[0]) / 2, abs=0.1)
     assert d[0] == pytest.approx(b[0], abs=0.1)
     assert c[1] == pytest.approx((a[1] + b[1]) / 2, abs=0.1)
-    assert checked(page("", [picture])).pictures == ["Loss: a from 4 to 2; b from 3 to 3"]
+    assert checked(page(Section("", [Chart("Loss", series, "step")]))).pictures == [
+        "Loss: a from 4 to 2; b from 3 to 3"
+    ]
 
 
 def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
-    picture = lines(
-        "Loss",
-        [Series("a", [(1, 4.0), (3, 2.0)])],
-        "step",
-        levels={"entropy": 3.5},
-    )
+    picture = drawn([Series("a", [(1, 4.0), (3, 2.0)])], {"entropy": 3.5})
 
     assert "entropy 3.5</small>" in picture
 
@@ -88,7 +60,7 @@ def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
 
 def test_a_smooth_line_is_drawn_with_its_running_mean():
     points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
-    pale, mean = paths(lines("Loss", [Series("a", points, smooth=True)], "step"), "var(--c0)")
+    pale, mean = paths(drawn([Series("a", points, smooth=True)]), "var(--c0)")
     assert (mean[0], mean[-1]) == (pale[0], pale[-1])
     expected = np.convolve(np.array(pale)[:, 1], np.full(5, 0.2), "valid")
     np.testing.assert_allclose(np.array(mean)[2:-2, 1], expected, atol=0.1)

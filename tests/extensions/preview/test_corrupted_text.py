@@ -10,7 +10,7 @@ from clozeline.pipeline.registries import OBJECTIVES, TOKENIZERS
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.tokenize.tokenizers import list_trainable
 from clozeline.pipeline.vocabulary import SENTINELS
-from clozeline.report.console_view import Passage
+from clozeline.report.views import Span
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import cases_about, contract
 from tests.pipeline.corrupt.test_drawn_ids import run_dna
@@ -18,14 +18,6 @@ from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained as train_t
 
 TEXT = "Hard work leads to success. Success brings happiness."
 TARGET = "Fleiß führt zum Erfolg."
-
-
-def passages(view):
-    return {
-        part.title.rpartition(" (")[0]: part.text.plain
-        for part in view.parts
-        if isinstance(part, Passage)
-    }
 
 
 @contract(OBJECTIVES)
@@ -45,9 +37,6 @@ def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
     assert found.restored.split() == found.codec.words(original.tolist())
     assert re.match(rf"{name}: (a decoder|an encoder(-decoder)?) learns \w", found.view().title)
 
-    shown = next(iter(passages(found.view()).values()))
-
-    assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
     assert found._repr_html_().startswith("<div")
     assert repr(found).startswith(f"CorruptedText({name}: input_ids")
 
@@ -145,13 +134,6 @@ def test_labels_stand_below_the_positions_that_predict_them():
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
 
-    shown = passages(corrupt_text(masks, TEXT).view())
-
-    assert (
-        shown["original text"]
-        == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
-    )
-
 
 # Tokenizers
 # --------------------------------------------------------------------------------------------------
@@ -189,8 +171,7 @@ def test_the_answer_to_next_sentence_prediction_is_shown():
     for variant in range(8):
         found = corrupt_text("next_sentence_prediction", TEXT, variant=variant)
         answer = "no" if found.example["sentence_label"][0] else "yes"
-        assert found.view().parts[-1].title == "does B follow A?"
-        assert found.view().parts[-1].text.plain == answer
+        assert found.lines().blocks[-1] == [("does B follow A:", [Span(answer)])]
 
 
 def test_a_percentage_for_a_share_is_explained():

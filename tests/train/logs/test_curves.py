@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from clozeline.report.html_page import page
+from clozeline.report.views import Section
 from clozeline.train.hooks.gradient_noise import GradientNoise
 from clozeline.train.logs.curves import RecordedRun, curves, headline, read_run
 from tests.pages import checked
@@ -73,7 +74,7 @@ def run_of(name, slope):
 
 
 def pictures(*runs):
-    return checked(page("runs", curves(runs))).pictures
+    return checked(page(Section("runs", [*curves(runs)]))).pictures
 
 
 def test_runs_share_the_axes_of_each_quantity():
@@ -163,5 +164,6 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
     assert headline(run)["largest bias"] == "40 nats"
     assert (
-        "Largest bias (nats): largest from 20 to 40" in checked(page("run", curves([run]))).pictures
+        "Largest bias (nats): largest from 20 to 40"
+        in checked(page(Section("run", [*curves([run])]))).pictures
     )

@@ -3,13 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.report.html_page import page
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs import report
 from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.report import closing_lines, draw_guesses, write_report
+from clozeline.train.logs.report import closing_lines, show_guesses, write_report
 from tests.pages import checked
 from tests.pipeline.corruption_cases import vocabulary
 from tests.train.synthetic import tiny
@@ -84,7 +83,7 @@ def test_the_page_shows_the_records(tmp_path):
         "2.7500",
         "5 labels",
     ]
-    assert cells[cells.index("resident") + 1 :][:5] == ["0", "1.0", "2.0", "0.0", "4.0"]
+    assert cells[cells.index("resident") + 1 :][:5] == ["0", "1.00", "2.00", "0.00", "4.00"]
     assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
 
 
@@ -200,7 +199,7 @@ def numbers(monkeypatch):
 
 
 def drawn(*rows):
-    return draw_guesses(
+    _, section, _ = show_guesses(
         [
             {
                 "event": "guesses",
@@ -210,13 +209,13 @@ def drawn(*rows):
         ],
         Path("tokenizer"),
     )
+    return section.parts
 
 
-def plain(html):
+def plain(passage):
     """Text with (right) and [wrong > label]."""
-    html = re.sub(r"<ins title[^>]*>(.*?) </ins>", r"(\1)", html)
-    html = re.sub(r"<del[^>]*>(.*?) </del><ins>(.*?) </ins>", r"[\1 > \2]", html)
-    return re.sub(r"<[^>]*>", " ", html)
+    marks = {"right": "({})", "wrong": "[{} > ", "special": "{}]"}
+    return "".join(marks.get(s.role, s.text).format(s.text.strip()) for s in passage.spans)
 
 
 def test_a_masked_row_has_its_labels_in_their_positions():
@@ -226,13 +225,11 @@ def test_a_masked_row_has_its_labels_in_their_positions():
         "labels": [[2, 133, 133, 0.75], [4, 155, 156, 0.5]],
     }
 
-    html = drawn(row)
-    shown = checked(page("", [html]))
+    (shown,) = drawn(row)
 
-    assert "101 102 (133)104 [156 > 155]" in plain(html)
-    assert "held-out, row 1: 1 of 2 guesses are right" in shown.texts
-    assert ("ins", {"title": "75.0%"}) in shown.tags
-    assert "At step 1,234." in shown.texts
+    assert "101 102 (133)104 [156 > 155]" in plain(shown)
+    assert shown.origin == "held-out, row 1: 1 of 2 guesses are right"
+    assert [span.remark for span in shown.spans if span.remark] == ["75.0%", "50.0%"]
 
 
 def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
@@ -244,7 +241,7 @@ def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
         "continued": [111, 112],
     }
 
-    shown = plain(drawn(row))
+    shown = plain(*drawn(row))
 
     assert "101 102 [109 > 103](104)" in shown
     assert re.search(r"Continued by the model: 101 102 +111 112", shown)

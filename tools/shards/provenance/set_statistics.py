@@ -3,9 +3,9 @@
 The tables list lengths, coverage, labels, codes and shares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
+from clozeline.report.views import Cell, Table
 
 Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
@@ -121,8 +122,6 @@ def mean(counts: Counts) -> float:
     return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
 
 
-Cells: TypeAlias = tuple[str | int | float, ...]
-
 _QUANTILES: Final = (0.5, 0.9, 0.99)
 _SHOWN_TOKENS: Final = 8
 """number of most frequent tokens that the table shows"""
@@ -131,16 +130,7 @@ _MAX_CLASSES: Final = 16
 """columns with more distinct values are not classes"""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """A table of texts and numbers."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[Cells, ...]
-
-
-def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[Figures]:
+def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[Table]:
     """Return the tables that have rows for this set."""
     all_tables = [
         _file_table(shards),
@@ -152,11 +142,11 @@ def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[
     return [table for table in all_tables if table.rows]
 
 
-def _file_table(shards: ShardSet) -> Figures:
+def _file_table(shards: ShardSet) -> Table:
     manifest = shards.manifest
     totals = manifest.totals
     rows = [shard.rows for shard in manifest.shards] or [0]
-    cells: list[Cells] = [
+    cells: list[Sequence[Cell]] = [
         ("rows", totals.samples),
         ("tokens", totals.tokens),
         ("blocks", totals.blocks),
@@ -174,11 +164,11 @@ def _file_table(shards: ShardSet) -> Figures:
         f"{manifest.kind}, {manifest.container}, {manifest.compression}, blocks of "
         f"{manifest.block_rows:,} rows"
     )
-    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(cells))
+    return Table(f"{manifest.name} ({form})", (), cells)
 
 
-def _length_table(sums: Tally) -> Figures:
-    rows: list[Cells] = []
+def _length_table(sums: Tally) -> Table:
+    rows: list[Sequence[Cell]] = []
 
     for name, counts in sums.lengths.items():
         smallest = int(np.flatnonzero(counts)[0])
@@ -195,19 +185,19 @@ def _length_table(sums: Tally) -> Figures:
             )
         )
 
-    return Figures(
+    return Table(
         "lengths",
         ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"),
         tuple(rows),
     )
 
 
-def _label_tables(sums: Tally) -> Iterator[Figures]:
+def _label_tables(sums: Tally) -> Iterator[Table]:
     """Yield the label counts, and the tokens at labeled positions.
 
     Counts are also given as a share of the tokens that the model reads.
     """
-    rows: list[Cells] = []
+    rows: list[Sequence[Cell]] = []
 
     for name in _LABEL_COLUMNS:
         if name in sums.ids and "input_ids" in sums.ids:
@@ -222,14 +212,14 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
                 )
             )
 
-    yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+    yield Table("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
     counts = zip(LABEL_KINDS, sums.labels.tolist(), strict=True)
     total = max(1, int(sums.labels.sum()))
     kinds = tuple((name, count, 100 * count / total) for name, count in counts if count)
-    yield Figures("input at label positions", ("", "labels", "%"), kinds)
+    yield Table("input at label positions", ("", "labels", "%"), kinds)
 
 
-def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Table]:
     meaning = {column.name: column.description for column in manifest.columns}
 
     for name, counts in sums.numbers.items():
@@ -244,11 +234,11 @@ def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
                 (text, int(counts[v]), 100 * counts[v] / total)
                 for text, v in zip(shown, values, strict=True)
             )
-            yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
+            yield Table(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 
 
-def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
-    rows: list[Cells] = []
+def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Table:
+    rows: list[Sequence[Cell]] = []
 
     for name, counts in sums.ids.items():
         used = int(np.count_nonzero(counts))
@@ -275,10 +265,10 @@ def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
         "most frequent",
     )
 
-    return Figures("vocabulary coverage", header, tuple(rows))
+    return Table("vocabulary coverage", header, tuple(rows))
 
 
-def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Table]:
     totals = manifest.totals
     for title, table in (
         ("language", totals.tokens_by_language),
@@ -289,9 +279,9 @@ def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
             ((name, count, 100 * count / total) for name, count in table.items()),
             key=lambda row: -row[1],
         )
-        yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
+        yield Table(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
 
     for name in ("variant", "part", "copy"):
         if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:
             shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
-            yield Figures(f"rows by {name}", (name, "rows"), shown)
+            yield Table(f"rows by {name}", (name, "rows"), shown)

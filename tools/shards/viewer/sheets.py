@@ -1,6 +1,5 @@
 """Describe a set and the source of a row as sheets of a view."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +8,7 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.report.console_view import Cell, Sheet, visible
+from clozeline.report.views import Table
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.row_origins import (
     describe_origin,
@@ -21,7 +20,7 @@ from clozeline.tools.shards.provenance.row_origins import (
 _SHOWN_VALUES = 24
 
 
-def set_sheet(manifest: Manifest) -> Sheet:
+def set_sheet(manifest: Manifest) -> Table:
     """Return sizes and settings of the set."""
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
@@ -54,7 +53,7 @@ def set_sheet(manifest: Manifest) -> Sheet:
             f"{reason} {count:,}" for reason, count in totals.skipped.items()
         )
 
-    return Sheet("set", (), _pairs(facts.items()))
+    return Table("set", (), [*facts.items()])
 
 
 def _describe_extra(total: dict[str, Any]) -> str:
@@ -88,11 +87,7 @@ def _algorithm(entry: dict[str, object], label: object = "") -> str:
     return " ".join(texts)
 
 
-def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple((name, visible(value)) for name, value in facts)
-
-
-def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Sheet:
+def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Table:
     """Return shard, block, row, and the documents that the row was cut from."""
     fixed = row.fixed
     manifest = shards.manifest
@@ -127,12 +122,12 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Sh
         (f"{name} document", f"{other['document']}{describe_origin(other)}")
         for name, other in others
     ]
-    return Sheet("where it comes from", (), _pairs([*facts.items(), *named]))
+    return Table("where it comes from", (), [*facts.items(), *named])
 
 
-def column_sheet(manifest: Manifest, row: ShardRow) -> Sheet:
+def column_sheet(manifest: Manifest, row: ShardRow) -> Table:
     """Return every list column with its role, its values in this row and its meaning."""
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for spec in manifest.columns:
         if spec.name in row.columns:
             values = np.asarray(row.columns[spec.name])
@@ -141,13 +136,13 @@ def column_sheet(manifest: Manifest, row: ShardRow) -> Sheet:
             rows.append(
                 (spec.name, spec.arrow_type, str(spec.role), f"{shown}{more}", spec.description)
             )
-    return Sheet("columns", ("name", "type", "role", "values", "meaning"), tuple(rows))
+    return Table("columns", ("name", "type", "role", "values", "meaning"), tuple(rows))
 
 
 _SHOWN: Final = 5
 
 
-def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list[Sheet]:
+def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list[Table]:
     """Return a table with the five best classes of the teacher for each label.
 
     [] without stored scores.
@@ -185,4 +180,4 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         label = str(number + 1) if labels is None else pieces.piece(int(labels[number]))
         lines.append((label, scored))
 
-    return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
+    return [Table("best scores of the teacher", ("label", "class and weight"), tuple(lines))]

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import RowBatch
-from clozeline.report.html_page import fragment, table
+from clozeline.report.html_page import fragment
+from clozeline.report.views import Section, Table
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import PhaseSpan
 from clozeline.train.data.stream.padding import empty_rows
@@ -54,7 +55,7 @@ class Batch(NamedTuple):
             for name, tensor in self.tensors.items()
         ]
         title = f"batch of {int((self.row_weight > 0).sum())} rows, epoch {self.epoch:.2f}"
-        return fragment(title, [table(["tensor", "type", "shape"], rows)])
+        return fragment(Section(title, [Table("", ("tensor", "type", "shape"), rows)]))
 
 
 @dataclass(frozen=True)

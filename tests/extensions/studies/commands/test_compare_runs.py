@@ -175,7 +175,7 @@ def test_results_come_first_and_a_terminal_shows_few_keys(tmp_path, capsys):
         < printed.index("Configuration")
     )
     assert len(printed.splitlines()) < 60
-    assert "and 43 more" in printed
+    assert "… 43 more: html=FILE or --json" in printed
 
 
 def test_one_run_that_has_only_begun(tmp_path, capsys):

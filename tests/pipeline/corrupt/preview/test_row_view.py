@@ -8,7 +8,7 @@ from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
 from clozeline.pipeline.rows import RowBatch, ShardRow
-from clozeline.report.console_view import visible
+from clozeline.report.views import Span, visible
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
 from tests.shard_sets import roles_of
@@ -37,25 +37,25 @@ def ids_of(text):
     return np.array([200 + byte for byte in text.encode()])
 
 
-def styled(text):
-    return [(text.plain[span.start : span.end], span.style) for span in text.spans]
+def styled(passage):
+    return [(text, role) for text, role, _ in passage.spans if role]
 
 
 def test_signs_for_what_cannot_be_seen():
     assert visible("a\tb\n\x1b[1m\u200b") == "a⇥\tb⏎\n<U+001B>[1m<U+200B>"
-    assert PIECES.label(200 + ord("\n"), "unchanged").plain == "⏎", "a label stays on one line"
-    assert styled(PIECES.label(200 + ord(" "), "unchanged")) == [("␣", "unchanged")]
+    assert PIECES.label(200 + ord("\n"), "unchanged").text == "⏎", "a label stays on one line"
+    assert PIECES.label(200 + ord(" "), "unchanged") == Span("␣", "unchanged")
 
 
 def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
     ids = ids_of("a鲸b")
 
-    assert PIECES.passage("text", ids).text.plain == "a鲸b"
+    assert PIECES.passage("text", ids).text == "a鲸b"
 
-    parted = PIECES.passage("text", ids, {1: "masked"}).text
+    parted = PIECES.passage("text", ids, {1: "masked"})
 
     assert styled(parted) == [("\ufffd", "masked")]
-    assert (parted.plain[0], parted.plain[-1]) == ("a", "b")
+    assert (parted.text[0], parted.text[-1]) == ("a", "b")
     assert PIECES.piece(int(ids[1])) == "<0xE9>"
 
 
@@ -75,7 +75,7 @@ def test_roles_and_signs_are_those_of_their_positions():
     )
 
     assert shown.title == "row (5 tokens)"
-    assert styled(shown.text) == [
+    assert styled(shown) == [
         ("<U+0000>", "special"),
         ("<U+0000>", "sentinel"),
         ("|", "marker"),
@@ -98,7 +98,7 @@ def shown(row, title):
     )
 
     found = next(part for part in parts if part.title.startswith(title))
-    return found.text.plain.strip()
+    return found.text.strip()
 
 
 def spaced(ids):
@@ -123,7 +123,7 @@ def test_segments_are_parted(name):
         original = unmasked(row)
         assert (
             shown(row, "original text")
-            == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+            == f"‖A {spaced(original[:second])} ‖B {spaced(original[second:])}"
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.report.console_view import visible
+from clozeline.report.views import visible
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.explain_batch import main as explain_batch

@@ -1,0 +1,212 @@
+"""Both drawers show every text of a tree of views as text, and tell the roles apart."""
+
+import io
+import re
+import shutil
+import subprocess
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.color import Color
+from rich.console import Console
+
+from clozeline.report import html_page, terminal_view
+from clozeline.report.html_page import fragment, page
+from clozeline.report.terminal_view import print_view, view_text
+from clozeline.report.views import (
+    Bars,
+    Chart,
+    Grid,
+    Part,
+    Passage,
+    Picture,
+    Section,
+    Series,
+    Span,
+    Table,
+    is_number,
+)
+from tests.pages import HOSTILE, checked
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+ROLES = [*terminal_view._STYLES.styles.keys() & {*re.findall(r"\.(\w+)", html_page._PARTS_STYLE)}]
+WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
+TEXTS = WORDS | st.sampled_from([HOSTILE, "</span><b>", "\x1b[31m", "[red]\u202e[/red]", "'"])
+
+
+def trees(texts):
+    """Sections of all kinds of parts, each with texts wherever it has one."""
+    spans = st.builds(Span, texts, st.sampled_from(["", *ROLES]), texts)
+    line = st.tuples(texts, st.lists(spans, min_size=2, max_size=2))
+    rows = st.lists(st.tuples(texts, spans), min_size=1, max_size=3)
+    series = st.builds(lambda name: Series(name, [(1, 2.0), (3, 4.0)]), texts)
+    parts = st.one_of(
+        texts,
+        st.builds(Passage, texts, st.tuples(spans, spans), texts),
+        st.builds(Table, texts, st.tuples(texts, texts) | st.just(()), rows),
+        st.builds(Grid, st.lists(st.tuples(line, line), min_size=1, max_size=2)),
+        st.builds(Chart, texts, st.tuples(series), texts, st.dictionaries(texts, st.just(3.0))),
+        st.builds(Bars, texts, st.dictionaries(texts, st.just(3), min_size=1)),
+    )
+    return st.recursive(
+        st.builds(Section, texts, st.lists(parts, min_size=1, max_size=3)),
+        lambda inner: st.builds(
+            Section, texts, st.lists(inner | parts, min_size=1), st.booleans(), st.booleans()
+        ),
+        max_leaves=4,
+    )
+
+
+def texts_of(value, unseen=("x_name", "role", "remark", "_seen")):
+    """Every text of a tree, but axis names, roles and remarks, which terminals do not show."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Span):
+        yield value.text
+    elif isinstance(value, dict):
+        yield from value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_of(each)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__.keys() - {*unseen}:
+            yield from texts_of(getattr(value, name))
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(WORDS))
+def test_page_and_terminal_show_every_text(view):
+    file = io.StringIO()
+    print_view(view, Console(file=file, width=1000))
+    shown = {
+        "page": "".join(checked(page(view)).texts),
+        "terminal": file.getvalue(),
+        "fragment": "".join(checked(page(Section("", [Picture(fragment(view))]))).texts),
+    }
+    missing = [
+        (drawer, text)
+        for drawer, drawn in shown.items()
+        for text in texts_of(view)
+        if text not in drawn
+    ]
+    assert not missing
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(TEXTS))
+def test_no_text_is_markup_or_controls_a_terminal(view):
+    tags = {tag for tag, _ in checked(page(view)).tags}
+    assert not tags & {"script", "img", "a"}
+    assert "b" not in tags or "figcaption" in tags, "only captions are bold"
+    assert not {"\x1b", "\u202e", "\x00", "\ud800"} & {*page(view), *view_text(view)}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+def test_a_browser_runs_no_script_of_a_text(tmp_path):
+    texts = [
+        "<script>document.title = 'ran'</script>",
+        "<img src=x onerror=\"document.title = 'ran'\">",
+        "' onmouseover='x' \" onfocus=\"document.title = 'ran'\" autofocus tabindex=0 x=\"",
+    ]
+    span = Span(" ".join(texts), "masked", " ".join(texts))
+    (tmp_path / "page.html").write_text(
+        page(
+            Section(
+                "quiet",
+                [
+                    Passage(span.text, (span,), span.text),
+                    Table(span.text, (span.text,), [(span,), (span.text,)]),
+                    Grid([[(span.text, [span])]]),
+                    Bars(span.text, {span.text: 1}),
+                    Chart(span.text, [Series(span.text, [(1, 2.0)])], span.text, {span.text: 1.0}),
+                    Section(span.text, [span.text], is_folded=True),
+                ],
+            )
+        )
+    )
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'u'}"]
+    command = [BROWSER, *options, "--dump-dom", f"file://{tmp_path / 'page.html'}"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>quiet</title>" in shown
+    assert shown.count("&lt;script&gt;") >= 12
+
+
+def test_every_kind_of_part_is_drawn():
+    drawn = {Passage, Table, Grid, Chart, Bars, Section, Picture, str}
+    assert {*get_args(Part)} == drawn
+    assert ROLES
+
+
+def luminance(color):
+    channels = [value / 255 for value in color.get_truecolor()]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(Color.parse(one)), luminance(Color.parse(other))))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("role", ["masked", "replaced", "unchanged", "sentinel", "predicted"])
+def test_marked_tokens_can_be_read(role):
+    """WCAG 2.1 asks for 4.5:1; both drawers have the same colors."""
+    style = terminal_view._STYLES.styles[role]
+    assert contrast(style.color.name, style.bgcolor.name) >= 4.5
+    rules = re.findall(rf"\.{role}\b[^{{]*\{{([^}}]*)\}}", html_page._PARTS_STYLE)
+    ink = re.findall(r"(?:^|;)color:(#\w+)", ";".join(rules))[-1]
+    assert f"background:{style.bgcolor.name}" in ";".join(rules)
+    assert contrast("#" + "".join(2 * digit for digit in ink[1:]), style.bgcolor.name) >= 4.5
+
+
+def test_what_is_empty_leaves_nothing():
+    empty = [Table("t", ("a",), []), Bars("b", {"none": 0}), Chart("c", [], "x"), Section("s", [])]
+    view = Section("title", [Section("inner", empty)])
+    assert checked(page(view)).texts == ["title", "title"]
+    assert view_text(view).split()[1:2] == ["title"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_right"),
+    [
+        *[(text, True) for text in ("1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "1.06e+12", 3, 2.5)],
+        *[(text, False) for text in ("v1 s", "0.10.1", "a", Span("x"))],
+    ],
+)
+def test_numbers_stand_right(cell, is_right):
+    assert is_number(cell) == is_right
+    classes = [
+        facts
+        for tag, facts in checked(page(Section("", [Table("", ("h",), [(cell,)])]))).tags
+        if tag in ("td", "th")
+    ]
+    assert ["class" in facts for facts in classes] == [is_right] * 2
+
+
+def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
+    header = ("language", "tokens per word", "% of text that is unknown", "another column of words")
+    view = Section("title", [Table("sheet", header, [("en", "1", "2", "3")])])
+
+    for width, whole in ((60, True), (20, False), (3, False)):
+        console = Console(file=io.StringIO(), width=width)
+        print_view(view, console)
+        shown = console.file.getvalue()
+        assert all(word in shown for word in ("language", "unknown", "another")) == whole
+
+
+def test_bars_are_as_long_as_their_counts():
+    assert Bars("", {"a": 5000, "b": 2000, "c": 0}).rows == [("a", "5,000", 1), ("b", "2,000", 0.4)]
+    assert Bars("", {"b": 10, "a": 30}, 40).rows == [
+        ("a", "30 · 75.0 %", 0.75),
+        ("b", "10 · 25.0 %", 0.25),
+    ]
+    many = Bars("", {f"{number:02d}": number for number in range(1, 31)}).rows
+    assert (len(many), many[0][:2], many[-1][:2]) == (20, ("30", "30"), ("11 others", "66"))
+
+
+def test_a_long_table_counts_what_it_leaves_out():
+    table = Table("t", ("a", "b"), [("x", 1), ("y", 2), ("z", 3)])
+    assert table.shorten(3) is table
+    assert [*table.shorten(1, " in all").rows] == [("x", 1), ("… 2 more in all", "")]
