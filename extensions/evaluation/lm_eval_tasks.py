@@ -14,7 +14,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.model.scoring.batches import batch_tensors, group_by_length
+from clozeline.model.scoring.batches import batch_tensors, find_head, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.tools.runs.inference.generated_text import find_end_ids, text_before
@@ -86,6 +86,7 @@ class RunScores:
         self, pairs: Sequence[tuple[list[int], list[int]]]
     ) -> list[tuple[float, bool]]:
         model = self.trained.model
+        name, _ = find_head(model, "lm", "suite=lm_eval")
         device = model.family.device
         rows = [[*context, *continuation][-(self.length + 1) :] for context, continuation in pairs]
         found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
@@ -94,7 +95,7 @@ class RunScores:
             with torch.no_grad():
                 scores = model.logits(
                     batch_tensors([rows[number][:-1] for number in group], device)
-                )["lm"]
+                )[name]
 
             for score, number in zip(scores, group, strict=True):
                 row = rows[number]

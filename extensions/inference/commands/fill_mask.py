@@ -141,9 +141,10 @@ def _fill(options: FillOptions) -> None:
     # as `generate` takes its text
     texts = [normalize_field("prose", text) for text in options.text]
     trained = TrainedModel.open(options.run, options.step)
-    if "masked_lm" not in trained.model.heads:
+    targets = {head.target for head in trained.model.heads.values()}
+    if "masked_lm" not in targets:
         what = f"it has {', '.join(trained.model.heads)}"
-        if any(head.target == "lm" for head in trained.model.heads.values()):
+        if "lm" in targets:
             what = f"it predicts the next token: clozeline generate {options.run} 'a text'"
         raise ConfigurationError(
             f"{options.run}: expected a model that fills masks (a head masked_lm), {what}"

@@ -129,8 +129,9 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
         assert own.continue_text(context, kwargs) == sample["resps"][0][0]
 
 
-def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
-    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
+@pytest.mark.parametrize("head", ["lm", "regularized_lm"])
+def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path, head):
+    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER | {"model__heads": {head: 1.0}})
     trained = TrainedModel.open(tmp_path / "run")
     scores = RunScores(trained)
     pairs = [

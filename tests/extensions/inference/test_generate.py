@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from clozeline import plugins
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.inference.commands.fill_mask import iterate_masked_words
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
@@ -21,6 +22,7 @@ from clozeline.extensions.inference.generation import (
 )
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate_beams
+from clozeline.model.heads.masked_lm import MaskedLMHead
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.row_form import RowForm, join_forms
@@ -32,6 +34,7 @@ from clozeline.tools.runs.inference.masked_text import encode_masked_text, guess
 from tests.pipeline.corruption_cases import one_sample
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import compute_row_scores, example_sets
+from tests.train.written_runs import write_run
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
@@ -343,6 +346,18 @@ def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
     assert [one.text for one in found] == [
         trained.tokenizer.decode_part([token]) for token in best.indices.tolist()
     ]
+
+
+class Cloze(MaskedLMHead):
+    """A head that predicts masked tokens, by another name."""
+
+
+def test_masks_are_filled_by_any_head_that_predicts_them(shard_sets, tmp_path, capsys):
+    plugins.allow(name := f"{__name__}:Cloze")
+    write_run(tmp_path / "run", shard_sets, [3], 1, model__heads={name: 1.0})
+
+    assert fill_mask([str(tmp_path / "run"), "the <mask> page"]) == 0
+    assert capsys.readouterr().out
 
 
 def test_the_commands_fill_several_masks(encoder, capsys):
