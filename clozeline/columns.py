@@ -230,12 +230,14 @@ LABELED: Final = ("label_positions", "prediction_order", "tag_positions")
 """Columns with the positions of the labels of a row."""
 COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("input_ids", "target_ids", "input_ids_b"), (Role("ids", below="vocabulary"),)),
-    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), (POSITIONS,)),
+    **dict.fromkeys(
+        ("label_positions", "prediction_order", "target_start", "tag_positions"), (POSITIONS,)
+    ),
     **dict.fromkeys(("label_weight", "label_count"), (WEIGHT,)),
-    **dict.fromkeys(("document_starts", "segment_starts"), (STARTS,)),
+    **dict.fromkeys(("document_starts", "segment_starts", "choice_starts"), (STARTS,)),
     "target_document_starts": (Role("start", "target_ids"),),
     "label_ids": (Role("label", "label_positions", below="vocabulary"),),
-    "prefix_length": (ROW,),
+    **dict.fromkeys(("prefix_length", "choice"), (ROW,)),
     "attention": (Role("row", below=4),),
     "languages": (
         Role("row", below="languages"),
@@ -243,10 +245,7 @@ COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     ),
     "teacher_ids": (Role("label", below="vocabulary"),),
     "teacher_weights": (Role("label"),),
-    "tag_positions": (Role("position", "input_ids", head="tagging"),),
-    "tags": (Role("label", "tag_positions", head="tagging", below="classes"),),
-    "choice": (Role("row", head="multiple_choice"),),
-    "choice_starts": (Role("start", "input_ids", head="multiple_choice"),),
+    "tags": (Role("label", "tag_positions", below="classes"),),
 }
 """Columns of examples that define tensors together with others, with their possible roles."""
 _SAMPLE_IDS: Final = "ids"

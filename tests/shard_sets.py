@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from dataclasses import replace
 
 import fsspec
 import numpy as np
@@ -58,6 +59,11 @@ ROLES = {
     **{name: roles[0] for name, roles in COLUMNS.items()},
     **{feature.name: feature.stored_role for feature in (*_FEATURES, CROP_LENGTH, SENTENCE_LABEL)},
 }
+for head, names in {
+    "tagging": ("tag_positions", "tags"),
+    "multiple_choice": ("choice", "choice_starts"),
+}.items():
+    ROLES |= {name: replace(ROLES[name], head=head) for name in names}
 """Roles of the columns of our objectives and tasks, as they declare them; any other is kept to
 undo."""
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.columns import COLUMNS, Feature
+from clozeline.columns import Feature, Role
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tasks.readers import (
@@ -25,9 +25,14 @@ from clozeline.pipeline.tasks.task_rows import (
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _CHOICE_STARTS: Final = Feature(
-    "choice_starts", "uint32", COLUMNS["choice_starts"][0], "starts of choices, first 0"
+    "choice_starts",
+    "uint32",
+    Role("start", "input_ids", head="multiple_choice"),
+    "starts of choices, first 0",
 )
-_CHOICE: Final = Feature("choice", "uint16", COLUMNS["choice"][0], "number of the right choice")
+_CHOICE: Final = Feature(
+    "choice", "uint16", Role("row", head="multiple_choice"), "number of the right choice"
+)
 
 
 class ChoiceRows(TaskRows[Choices]):

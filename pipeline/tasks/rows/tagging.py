@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.columns import COLUMNS, UNDO, Feature
+from clozeline.columns import UNDO, Feature, Role
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.set_kinds import Problem
@@ -46,10 +46,15 @@ NO_ENTITY: Final = "O"
 _TAG_POSITIONS: Final = Feature(
     "tag_positions",
     "uint16",
-    COLUMNS["tag_positions"][0],
+    Role("position", "input_ids", head="tagging"),
     "tokens with a tag: of words, and blanks",
 )
-_TAGS: Final = Feature("tags", "uint16", COLUMNS["tags"][0], "numbers of their classes")
+_TAGS: Final = Feature(
+    "tags",
+    "uint16",
+    Role("label", "tag_positions", head="tagging", below="classes"),
+    "numbers of their classes",
+)
 _WORD_NUMBERS: Final = Feature(
     "word_numbers", "uint16", UNDO, f"each token's word in its sentence, {NO_WORD}: none"
 )
