@@ -307,12 +307,12 @@ def _list_modules(
     registry: str, places: tuple[tuple[str, str], ...], changed: tuple[int, ...]
 ) -> Mapping[str, str]:
     """Return the modules in folders, given as (package, folder), by the names of their files."""
-    found = [
+    found = {  # a registry of an extension lists its folder twice
         (module.name, f"{package}.{module.name}")
         for package, folder in places
         for module in pkgutil.iter_modules([folder])
         if not module.name.startswith("_")
-    ]
+    }
     return dict(sorted(refuse_twins(f"algorithm of {registry}", found, lambda each: each).values()))
 
 

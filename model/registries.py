@@ -6,7 +6,6 @@ from clozeline.registry import Component, Registry
 
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
     from clozeline.model.adapters import Adapter
-    from clozeline.model.checkpoints._conversion.key_map import KeyMap
     from clozeline.model.checkpoints.sources import ModelSource
     from clozeline.model.compression.distillation.losses import DistillationLoss
     from clozeline.model.compression.methods import Method
@@ -32,10 +31,6 @@ DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
     "clozeline.model.compression.distillation.losses", "DistillationLoss", suffix="Loss"
 )
 """Losses between a student and its teacher."""
-MODEL_TYPES: Registry["KeyMap"] = Registry(
-    "clozeline.model.checkpoints", "_conversion.key_map.KeyMap", named_by="model_type"
-)
-"""Types of published models, by the `model_type` of their `config.json`."""
 MODEL_SOURCES: Registry["ModelSource"] = Registry(
     "clozeline.model.checkpoints.sources", "ModelSource", suffix="Source", address="model_sources"
 )

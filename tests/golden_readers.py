@@ -15,10 +15,10 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.extensions.inference.feature_files import open_features
+from clozeline.extensions.published.commands import import_adapter
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.models import import_adapter
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import TrainConfig

@@ -1,8 +1,10 @@
 """Every registry of the product, and the algorithms in its folder."""
 
+import importlib
 import inspect
 from pathlib import Path
 
+from clozeline.extension_list import find_extensions
 from clozeline.model import registries as of_model
 from clozeline.pipeline import registries as of_pipeline
 from clozeline.registry import Registry
@@ -10,8 +12,16 @@ from clozeline.train import registries as of_train
 
 ROOT = Path(__file__).parents[1]
 PARTS = (of_pipeline, of_model, of_train)
+OF_EXTENSIONS = tuple(
+    importlib.import_module(f"{each.package}.registries")
+    for each in find_extensions().values()
+    if (each.folder / "registries.py").is_file()
+)
 REGISTRIES = [
-    value for part in PARTS for value in vars(part).values() if isinstance(value, Registry)
+    value
+    for part in (*PARTS, *OF_EXTENSIONS)
+    for value in vars(part).values()
+    if isinstance(value, Registry)
 ]
 
 

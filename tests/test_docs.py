@@ -19,9 +19,8 @@ import yaml
 from clozeline.__main__ import commands as commands_of_clozeline
 from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
-from clozeline.model.checkpoints._conversion.type_selection import load_map
 from clozeline.model.configuration.sizes import all_sizes, read_size
-from clozeline.model.registries import FAMILIES, MODEL_TYPES
+from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.start.new import main as new
 from clozeline.train.configuration.config import TrainConfig
@@ -311,6 +310,8 @@ def models_of_the_page():
 
 @pytest.mark.parametrize("cells", models_of_the_page(), ids=lambda cells: cells[0])
 def test_a_model_of_the_page_is_what_its_files_say(cells):
+    from clozeline.extensions.published.conversion.type_selection import load_map
+
     _, family, architecture, heads, recipe, sizes, classes = cells
     configurations = [read_size(size) for size in sizes.split(", ") if size]
     if recipe:
@@ -334,6 +335,8 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
 
 
 def test_every_file_of_a_model_is_in_one_row_of_the_page():
+    from clozeline.extensions.published.registries import MODEL_TYPES
+
     rows = models_of_the_page()
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
 

@@ -12,7 +12,6 @@ import tokenizers
 
 from clozeline.configuration.config import config_file, validate
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.checkpoints.published_forms import with_published_heads
 from clozeline.model.configuration.model_config import ModelConfig
@@ -324,6 +323,8 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
 
     A pair's vector and scores of similarity have no class.
     """
+    from clozeline.extensions.published.conversion.export import export_checkpoint
+
     tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     classes = set()

@@ -88,7 +88,11 @@ def _read_exceptions() -> list[str]:
 def find_names(extension: Extension) -> Iterator[tuple[str, str]]:
     """Yield the names of an extension that stand in other packages, each with the file."""
     files = [*extension.folder.rglob("[!_]*.py")]
-    folders = [extension.folder / (each.address or each.name) for each in REGISTRIES]
+    folders = [
+        extension.folder / (each.address or each.name)
+        for each in REGISTRIES
+        if not each.package.startswith("clozeline.extensions")  # the main line cannot choose those
+    ]
     keys = {name for name in all_stages() if stage_file(name) in files}
     keys |= {file.stem for file in files if file.parent in folders}
     commands = {file.stem for file in files if file.parent.name == "commands"}

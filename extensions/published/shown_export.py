@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.tools.models.export.verification import import_transformers
+from clozeline.extensions.published.verification import import_transformers
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
 from clozeline.tools.start.multirun.runner import run_step
 from clozeline.train.checkpoint.trained_model import TrainedModel

@@ -18,7 +18,7 @@ from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
 _UNMERGED: Final = (
     "model.adapter: it adds a computation to the model, which cannot be merged into its weights: "
-    "export it with clozeline export-adapter, or train lora or bitfit"
+    "export the adapter alone, or train lora or bitfit"
 )
 Undo: TypeAlias = Callable[[], None]
 """Undo one change of the model."""

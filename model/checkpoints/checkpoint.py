@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clozeline.errors import WeightsError, join_names
+from clozeline.errors import ConfigurationError, WeightsError, join_names
 from clozeline.model.build import Model
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.layers.quantization import holds_integers
+from clozeline.model.configuration.model_config import ModelConfig, Quantization
+from clozeline.model.layers.quantization import holds_integers, quantizable_maps
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,20 @@ def check_shapes(
             f"{where}: {len(wrong)} tensors have another shape than config.json implies: "
             f"{join_names(wrong, 4)}"
         )
+
+
+def integer_weights(checkpoint: Checkpoint, quantization: Quantization) -> list[str]:
+    """Return the names of the parameters that become integers, each once.
+
+    Raises:
+        ConfigurationError: there are none, or the model was trained for other integers.
+    """
+    if (trained := checkpoint.config.quantization) not in (None, quantization):
+        raise ConfigurationError(
+            f"the model was trained for model.quantization={trained}, got {quantization}: use "
+            f"method={trained}"
+        )
+    with torch.device("meta"):
+        model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
+        stored = {id(module.weight) for module in quantizable_maps(model, quantization).values()}
+    return [name for name, parameter in model.named_parameters() if id(parameter) in stored]

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models
 
 from benchmarks import hour
 from benchmarks.peers import pretraining
-from clozeline.tools.models import compare_logits, import_model
+from clozeline.extensions.published.commands import compare_logits, import_model
 
 _SPECIAL = {"pad": "<pad>", "cls": "<cls>", "sep": "<sep>", "mask": "<mask>", "eos": "<eos>"}
 

@@ -11,8 +11,8 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.extensions.evaluation.commands import evaluate, prompt
 from clozeline.extensions.inference.commands import extract_features, fill_mask, generate
+from clozeline.extensions.published.commands import compare_logits, export_model
 from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
-from clozeline.tools.models import compare_logits, export_model
 from clozeline.tools.runs import fisher
 from clozeline.tools.shards import explain_batch, where_is
 from clozeline.train.configuration.config import TrainConfig

@@ -9,12 +9,13 @@ import transformers
 from safetensors.torch import load_file
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.published.conversion.export import export_checkpoint
+from clozeline.extensions.published.imported_folder import write_weights
 from clozeline.files import publish_json
-from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.tools.command import byte_count
-from clozeline.tools.model_folder import require_empty, write_tensors, write_weights
-from tests.model.checkpoints.published import saved
+from clozeline.tools.model_folder import require_empty, write_tensors
+from tests.extensions.published.peers import saved
 
 
 def test_tensors_that_share_memory_are_written_apart(tmp_path):

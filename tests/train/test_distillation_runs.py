@@ -9,7 +9,6 @@ import torch
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.export_plan import exported_form
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
@@ -78,6 +77,8 @@ def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
 
 
 def test_the_export_has_no_projections(folder, one_rank):
+    from clozeline.extensions.published.export_plan import exported_form
+
     config = folder / "train.yaml"
     sizes = ["model.dim=18", "model.attention_heads=3"]
     words = student(folder, "moved", NARROW, *sizes)

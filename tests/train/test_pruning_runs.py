@@ -7,7 +7,6 @@ from clozeline.model.registries import PRUNING
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.export_plan import exported_form
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 
@@ -37,6 +36,8 @@ def words(folder, output, *others):
 
 @pytest.mark.parametrize("name", WAYS)
 def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
+    from clozeline.extensions.published.export_plan import exported_form
+
     config = folder / "train.yaml"
 
     assert one_rank.run(

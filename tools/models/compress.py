@@ -26,7 +26,11 @@ from clozeline.command_line import ChoosesMode, OtherKeys, Positional
 from clozeline.configuration.config import config_class, load_keys
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.extensions.published.commands.export_model import export_quantized
+from clozeline.extensions.published.conversion.export import export_checkpoint
+from clozeline.extensions.published.export_plan import exported_form
+from clozeline.extensions.published.imported_folder import write_imported
+from clozeline.extensions.published.torchao_format import integers_of_class
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.checkpoints.import_record import WEIGHTS
 from clozeline.model.compression.methods import Batch, Method
@@ -41,7 +45,6 @@ from clozeline.tools.command import (
     run_as_script,
     run_tool,
 )
-from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import (
     MeasureOptions,
     ModelRow,
@@ -53,12 +56,9 @@ from clozeline.tools.models.compression.written_models import (
     write_compressed,
     write_record,
 )
-from clozeline.tools.models.export.torchao_format import integers_of_class
-from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.export_plan import exported_form
 from clozeline.train.startup.initial_weights import refuse_other_ids
 
 

@@ -250,7 +250,7 @@ def config_without_adapter(
         ConfigurationError: the source has another adapter.
     """
     trained = source.checkpoint.config.adapter
-    remedy = f"merge it: clozeline export-model {source.folder} FOLDER, and give that folder"
+    remedy = "export it, which merges the adapter, and give that folder"
     if trained is not None and source.stored is not None:
         raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
     if trained is not None and (adapter is None or adapter.as_dict() != trained.as_dict()):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clozeline.model.checkpoints._conversion.published_texts import CONFIG, store_published
-from clozeline.model.checkpoints._conversion.transformers_folder import read_transformers_folder
-from clozeline.model.checkpoints._conversion.type_selection import find_task_head
+from clozeline.extensions.published.conversion.published_texts import CONFIG, store_published
+from clozeline.extensions.published.conversion.transformers_folder import read_transformers_folder
+from clozeline.extensions.published.conversion.type_selection import find_task_head
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.checkpoints.sources import ModelSource, NewModel
 from clozeline.model.configuration.head import HeadOptions
@@ -31,7 +31,7 @@ class TransformersFolderSource(ModelSource):
 
     def describe_export(self, model: NewModel) -> list[str]:
         # it imports what reads runs
-        from clozeline.train.startup.export_plan import plan_of_new_model
+        from clozeline.extensions.published.export_plan import plan_of_new_model
 
         return plan_of_new_model(model).lines()
 

@@ -3,6 +3,6 @@
 One file per method.
 """
 
-from clozeline.model.compression.methods._method import Batch, Compressed, Method, integer_weights
+from clozeline.model.compression.methods._method import Batch, Compressed, Method
 
-__all__ = ["Batch", "Compressed", "Method", "integer_weights"]
+__all__ = ["Batch", "Compressed", "Method"]

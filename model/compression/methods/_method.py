@@ -14,10 +14,15 @@ from clozeline import plugins
 from clozeline.configuration.config import adapter_of, config_class, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint, parameter_shapes
+from clozeline.model.checkpoints.checkpoint import (
+    Checkpoint,
+    build_checkpoint,
+    integer_weights,
+    parameter_shapes,
+)
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
-from clozeline.model.layers.quantization import quantizable_maps, quantize_weight
+from clozeline.model.layers.quantization import quantize_weight
 
 Batch: TypeAlias = Mapping[str, Tensor]
 """Tensors of rows with their labels, as the heads of the model read them in training."""
@@ -205,20 +210,3 @@ class QuantizationMethod(Method):
         )
         config = replace(checkpoint.config, quantization=None)
         return Compressed(replace(checkpoint, config=config, tensors=tensors), (line,))
-
-
-def integer_weights(checkpoint: Checkpoint, quantization: Quantization) -> list[str]:
-    """Return the names of the parameters that become integers, each once.
-
-    Raises:
-        ConfigurationError: there are none, or the model was trained for other integers.
-    """
-    if (trained := checkpoint.config.quantization) not in (None, quantization):
-        raise ConfigurationError(
-            f"the model was trained for model.quantization={trained}, got {quantization}: use "
-            f"method={trained}"
-        )
-    with torch.device("meta"):
-        model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
-        stored = {id(module.weight) for module in quantizable_maps(model, quantization).values()}
-    return [name for name, parameter in model.named_parameters() if id(parameter) in stored]

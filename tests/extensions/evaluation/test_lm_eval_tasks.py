@@ -12,10 +12,10 @@ import yaml
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.commands.evaluate import SuiteOptions, evaluate_mode
 from clozeline.extensions.evaluation.lm_eval_tasks import RunScores, task_scores
+from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.miniature import text

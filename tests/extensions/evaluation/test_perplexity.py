@@ -20,11 +20,11 @@ from clozeline.extensions.evaluation.perplexity import (
     perplexity_lines,
     perplexity_scores,
 )
+from clozeline.extensions.published.commands.export_model import main as export
+from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.models.export_model import main as export
-from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets

@@ -19,10 +19,10 @@ from clozeline.extensions.inference.feature_files import (
     open_features,
     write_features,
 )
+from clozeline.extensions.published.commands.export_model import main as export_model
+from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.files import file_hash
 from clozeline.model.scoring.features import token_vectors
-from clozeline.tools.models.export_model import main as export_model
-from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.written_runs import write_run

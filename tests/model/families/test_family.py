@@ -7,7 +7,7 @@ from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
-from tests.model.checkpoints.published import difference, saved
+from tests.extensions.published.peers import difference, saved
 from tests.model.parameters.test_flops import counted
 from tests.model.small_models import RECURRENT, VOCABULARY, batch_for, built, states
 

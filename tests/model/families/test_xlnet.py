@@ -7,13 +7,11 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.tensor_layouts import import_tensors
-from clozeline.model.checkpoints._conversion.type_selection import load_map
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
-from tests.model.checkpoints.published import saved
+from tests.extensions.published.peers import saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, built
 
@@ -105,6 +103,9 @@ def targets(rank):
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_two_streams(tmp_path, size, side):
     """Logits, loss and gradients of the predicted places."""
+    from clozeline.extensions.published.conversion.tensor_layouts import import_tensors
+    from clozeline.extensions.published.conversion.type_selection import load_map
+
     theirs = saved(tmp_path, "xlnet", tie_word_embeddings=True, **size)
     model = build_checkpoint(read_checkpoint(tmp_path))
     ours, their, blocked, _ = batch(side)

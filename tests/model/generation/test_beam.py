@@ -13,7 +13,7 @@ from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import generate, generate_beams
-from tests.model.checkpoints.published import peer
+from tests.extensions.published.peers import peer
 from tests.model.generation.test_generate import PROMPTS, START, perturbed, tensors_of
 from tests.model.small_models import small_config
 

@@ -4,8 +4,8 @@ import pytest
 
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
-from tests.model.checkpoints import parity
-from tests.model.checkpoints.published import difference, peer_of, saved
+from tests.extensions.published import parity
+from tests.extensions.published.peers import difference, peer_of, saved
 
 GPT2 = "gpt2", {"scale_attn_by_inverse_layer_idx": True, "n_layer": 3}
 TYPES = (

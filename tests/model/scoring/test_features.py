@@ -7,7 +7,7 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.scoring.features import check_layer, token_vectors
-from tests.model.checkpoints.published import saved
+from tests.extensions.published.peers import saved
 from tests.model.small_models import VOCABULARY, built
 
 ROWS = [[5, 6, 7, 8, 9, 10, 11], [7], [3, 9, 9], [30, 2, 1, 4, 8, 16, 32], [12, 13]]

@@ -10,14 +10,14 @@ import transformers
 
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
+from clozeline.extensions.published.commands.export_model import main as export
+from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.comparison import random_batch
 from clozeline.tools.models.compression.written_models import RECORD
-from clozeline.tools.models.export_model import main as export
-from clozeline.tools.models.import_model import main as import_model
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets

@@ -14,12 +14,12 @@ import yaml
 
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.tools.models.export_model import main as export
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.multirun.runner import run_step

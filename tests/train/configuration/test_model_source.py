@@ -11,10 +11,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.layers.vocabulary import table_rows
-from clozeline.tools.models.import_model import main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import row_multiple, table_multiple
-from tests.model.checkpoints.published import saved
+from tests.extensions.published.peers import saved
 
 PIECES = [
     "[PAD]",
@@ -117,6 +116,8 @@ def test_the_smallest_power_of_two_comes_first(rows, size, multiple):
 
 
 def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path):
+    from clozeline.extensions.published.commands.import_model import main
+
     published = tmp_path / "published"
     saved(published, "bert", hidden_act="gelu", vocab_size=64)
 

@@ -20,7 +20,7 @@ from clozeline.train.startup.initial_weights import (
     translate,
     translate_source,
 )
-from tests.model.checkpoints.published import VOCABULARY, saved
+from tests.extensions.published.peers import VOCABULARY, saved
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 

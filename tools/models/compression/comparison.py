@@ -17,6 +17,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.published.export_plan import exported_form
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.import_record import MODEL
 from clozeline.model.compression.token_pruning import TokenPruning
@@ -32,7 +33,6 @@ from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.export_plan import exported_form
 
 Batches: TypeAlias = Callable[[int], Iterator[Mapping[str, Tensor]]]
 """Return batches of some number of rows."""

@@ -13,14 +13,15 @@ from typing import Any, Final
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
+from clozeline.extensions.published.conversion.published_texts import store_published
+from clozeline.extensions.published.imported_folder import write_imported
 from clozeline.files import publish, publish_json, read_json, sync
-from clozeline.model.checkpoints._conversion.published_texts import store_published
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.compression.methods import Method
 from clozeline.model.compression.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
-from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
+from clozeline.tools.model_folder import TOKENIZER, require_empty
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.stored_checkpoint import (
     FROZEN,

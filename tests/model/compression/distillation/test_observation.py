@@ -9,7 +9,7 @@ from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.loss import weigh_rows_equally
-from tests.model.checkpoints.published import saved
+from tests.extensions.published.peers import saved
 from tests.model.compression.distillation.pairs import VOCABULARY, batch, model
 
 EVERYTHING = {

@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
+from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.model.compression.early_exit import EarlyExit, Entropy
 from clozeline.tools.models.compress import main as compress
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row
 from clozeline.tools.models.compression.early_exits import ExitOptions
-from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.checks import check_exits

@@ -25,7 +25,7 @@ from clozeline.train.data.stream.labels import (
     draw_sample_bits,
 )
 from clozeline.train.data.stream.padding import pad_rows
-from tests.model.checkpoints.published import saved
+from tests.extensions.published.peers import saved
 from tests.pipeline.corruption_cases import samples, vocabulary
 from tests.shard_sets import roles_of
 from tests.train.synthetic import LENGTH, random_rows

@@ -1,0 +1,176 @@
+"""Export an adapter, trained by a run or imported, for peft: `clozeline export-adapter RUN DIR`.
+
+DIR gets adapter_config.json and adapter_model.safetensors with the adapter and the head that was
+trained with the adapter. `peft.PeftModel.from_pretrained` loads DIR on top of the base model, which
+must be in transformers format: `clozeline export-model BASE FOLDER` writes the base model so. An
+adapter (low-rank updates, prefixes or prompts) can be exported if peft computes the same outputs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
+from clozeline.extensions.published.conversion.adapter_export import export_adapter
+from clozeline.extensions.published.conversion.class_fit import fit_to_class
+from clozeline.extensions.published.export_plan import base_weights, exported_form, with_row_length
+from clozeline.files import publish_json, publish_text
+from clozeline.model.adapters import Adapter
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.registries import HEADS
+from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
+from clozeline.tools.model_folder import require_empty, write_tensors
+from clozeline.tools.options import CheckpointChoice
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.configuration.checkpoint import StepChoice
+
+_KEYS_SET_BY_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
+"""Keys of config.json that the transformers class sets, so that a model card need not pass them."""
+_CARD: Final = """---
+library_name: peft
+---
+
+# {title}
+
+An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It works only with one
+model, {base}.
+
+```python
+from peft import PeftModel
+from transformers import {loader}
+
+base = {loader}.from_pretrained("{path}"{keys})
+model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
+```
+"""
+
+
+@config_class
+class ExportAdapterOptions(CheckpointChoice):
+    """A run with an adapter, and its export."""
+
+    run: Annotated[ModelPath, Positional(0)]
+    """run that trained an adapter, or folder of an imported adapter"""
+    output: Annotated[OutputPath, Positional(1, "DIR")]
+    """new folder"""
+    base: str = ""
+    """folder or name of the base model, written to adapter_config.json"""
+    type: str | None = None
+    """model type of transformers; default: the model type of the base model"""
+
+
+@dataclass(frozen=True)
+class _AdaptedModel:
+    """An adapter that a run has trained, or that was imported, with the base model below it."""
+
+    base: Checkpoint
+    """base model with the heads that the run trained"""
+    adapter: Adapter
+    trained_names: tuple[str, ...]
+    """names of the head parameters that were trained with the adapter"""
+    original_base: Checkpoint
+    """base model with the heads that it had before the run"""
+    source: Path | None
+    """the model that the run was initialized from: a run, or a folder; None: the adapter was
+    imported"""
+    step: int
+
+
+def _open_adapted(folder: Path, step: StepChoice = None) -> _AdaptedModel:
+    """Open the adapter in a folder, and its base model.
+
+    The folder is a run that trained an adapter, or was written by `import-adapter`.
+    """
+    run = TrainedModel.open(folder, step, quantized=False)
+    checkpoint = run.checkpoint
+    if run.config:
+        checkpoint = with_row_length(checkpoint, run.recorded[0].max_length)
+    if checkpoint.config.adapter is None:
+        raise ConfigurationError(
+            f"{folder}: holds no adapter: export the model with clozeline export-model"
+        )
+
+    model = build_checkpoint(checkpoint)
+    (adapter,) = model.adapters.values()
+    config = replace(checkpoint.config, adapter=None)
+    base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
+    original_base = base
+    source = None
+
+    if run.config is not None and run.config.model.init_from is not None:
+        source = run.config.model.init_from.expanduser()
+        original_base = exported_form(TrainedModel.open(source, quantized=False))
+    elif checkpoint.trained:  # the imported head was not part of the base model
+        _, key_map = fit_to_class(base, base.model_type, body_alone=True)
+        heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
+        original_base = replace(base, config=replace(config, heads=heads))
+
+    return _AdaptedModel(base, adapter, checkpoint.trained, original_base, source, run.step)
+
+
+def _export(options: ExportAdapterOptions) -> None:
+    require_empty(options.output)
+    adapted = _open_adapted(options.run, options.step)
+    original, key_map = fit_to_class(
+        adapted.original_base,
+        options.type or adapted.original_base.model_type,
+        body_alone=True,
+    )
+    config = original.config
+    ids = original.token_ids
+    export = export_adapter(
+        adapted.base, adapted.adapter, adapted.trained_names, model_type=key_map.model_type
+    )
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
+    # The transformers class with the run's head needs further keys: those that config.json of the
+    # base model lacks, or has with another value.
+    base_keys = key_map.configuration.write(config, original.vocab_size, ids)
+    keys = {
+        key: {int(number): name for number, name in value.items()} if key == "id2label" else value
+        for key, value in sorted(export.class_config.items())
+        if key not in _KEYS_SET_BY_CLASS
+        and not key.endswith("_token_id")
+        and base_keys.get(key) != value
+    }
+
+    kind = export.config["peft_type"]
+    parameters = sum(tensor.numel() for tensor in export.tensors.values())
+    card = _CARD.format(
+        title=" ".join(options.output.name.split()),
+        kind=kind,
+        parameters=parameters,
+        base=options.base
+        or ("the base model of the import" if adapted.source is None else adapted.source.name),
+        path=options.base or "path/to/the/base",
+        loader=export.loader,
+        keys="".join(f", {key}={value!r}" for key, value in keys.items()),
+    )
+
+    publish_text(options.output / "README.md", card)
+    config_keys = {**export.config, "base_model_name_or_path": options.base}
+    publish_json(options.output / "adapter_config.json", config_keys)
+    origin = f"imported from {options.run}" if adapted.source is None else f"step {adapted.step}"
+    print(f"{options.output}: {kind}, {parameters:,} parameters, {origin}")
+    for module in export.config.get("modules_to_save", ()):
+        print(f"  with the trained head {module}")
+    if adapted.source is None:
+        return
+    if (adapted.source / "config.json").is_file():
+        print(f"  base model: {adapted.source}, loaded by {export.loader}")
+    else:
+        print(
+            f"  base model: write it by `clozeline export-model {adapted.source} FOLDER "
+            f"type={key_map.model_type}`"
+        )
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, ExportAdapterOptions, _export)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

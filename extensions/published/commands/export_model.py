@@ -1,0 +1,162 @@
+"""Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
+
+RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a
+folder that import_model wrote. DIR_OUT gets config.json, model.safetensors (or several such files
+with an index), generation_config.json where the transformers class generates texts, the tokenizer
+and a model card; with `pooling` also the files that sentence-transformers needs. A run with a
+generator and a discriminator becomes the two folders DIR_OUT/generator and DIR_OUT/discriminator.
+An adapter is merged into its base model.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from clozeline.command_line import Positional
+from clozeline.configuration.config import Names, config_class
+from clozeline.errors import ConfigurationError
+from clozeline.extensions.published.export_plan import (
+    ExportPlan,
+    ExportRequest,
+    exported_form,
+    parts_of,
+    plan_export,
+)
+from clozeline.extensions.published.verification import compare_training_rows, load_and_compare
+from clozeline.extensions.published.writing import new_folder, write_model
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.configuration.model_config import Quantization
+from clozeline.pipeline.text.language_codes import require_code
+from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool
+from clozeline.tools.model_folder import require_empty
+from clozeline.tools.options import CheckpointChoice
+from clozeline.train.checkpoint.trained_model import TrainedModel
+
+_EXIT_NO_TRANSFORMERS_CLASS: Final = 64
+"""Exit code of a dry run that finds no transformers class for a model of the plan."""
+
+
+@config_class
+class ExportModelOptions(CheckpointChoice):
+    """The model to export, and which files to write."""
+
+    source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
+    """training run, or folder with a model"""
+    output: Annotated[OutputPath, Positional(1, "DIR_OUT")]
+    """new folder"""
+    parts: Literal["all", "encoder"] = "all"
+    """encoder: the model without heads"""
+    head: Names = field(default_factory=list)
+    """a head; may be repeated; default: all"""
+    pooling: Literal["run", "mean", "cls", "max", "last", "pooler"] | None = None
+    """with parts=encoder: how sentence-transformers pools token vectors; run: as the run was
+    trained"""
+    max_shard_size: ByteCount = 50 * 10**9
+    """size of the largest file of weights: a number of bytes, or a size such as 5GB"""
+    type: str | None = None
+    """model type of transformers; default: the type that fits the model"""
+    license: str = "unknown"
+    """id for the model card, such as mit or apache-2.0"""
+    language: Names = field(default_factory=list)
+    """code for the model card, such as en; may be repeated"""
+    dry_run: bool = False
+    """print what would be written, and write nothing"""
+    json: bool = False
+    """with --dry-run: print the plan as JSON"""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            raise ValueError(
+                f"license: expected an id such as mit or apache-2.0, got '{self.license}'"
+            )
+        for code in self.language:
+            require_code("language", code)
+
+
+def _export(options: ExportModelOptions) -> int:
+    if not options.dry_run:
+        require_empty(options.output)
+        if options.json:
+            raise ConfigurationError(
+                "json: expected dry_run=true next to it: only a plan is printed as JSON"
+            )
+
+    trained = TrainedModel.open(options.source, options.step, quantized=False)
+    checkpoint = exported_form(trained)
+    body_alone = options.parts == "encoder"
+    heads = tuple(options.head)
+    request = ExportRequest(
+        options.type, heads, body_alone, options.pooling, options.max_shard_size
+    )
+    plan = plan_export(
+        checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded
+    )
+
+    if options.dry_run:
+        print(
+            json.dumps(plan.as_dict(), indent=2)
+            if options.json
+            else "\n".join([*plan.lines(), *plan.file_lines()])
+        )
+        return (
+            0 if all(model.architecture for model in plan.models) else _EXIT_NO_TRANSFORMERS_CLASS
+        )
+
+    with new_folder(options.output) as folder:
+        lines = _write_and_verify(folder, plan, checkpoint, trained, options)
+    print(*lines, sep="\n")
+    return 0
+
+
+def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
+    """Export a model to transformers with quantized (integer) weights of the linear layers."""
+    options = ExportModelOptions(source=trained.folder, output=output)
+    checkpoint = exported_form(trained)
+    request = ExportRequest(quantization=quantization)
+    plan = plan_export(
+        checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded
+    )
+    print(*_write_and_verify(output, plan, checkpoint, trained, options), sep="\n")
+
+
+def _write_and_verify(
+    folder: Path,
+    plan: ExportPlan,
+    checkpoint: Checkpoint,
+    trained: TrainedModel,
+    options: ExportModelOptions,
+) -> list[str]:
+    """Write the models of a plan, load each, compare its scores; return the lines of the report."""
+    lines = []
+
+    for model_name, model in parts_of(checkpoint, plan.request).items():
+        output = options.output / model_name
+        written = write_model(
+            folder / model_name,
+            output.name,
+            plan,
+            model,
+            trained,
+            license_id=options.license,
+            languages=options.language,
+        )
+
+        loaded = load_and_compare(folder / model_name, output, written.export)
+        architecture = written.export.architecture
+        parameters = written.parameters
+        lines.append(f"{output}: {architecture}, {parameters:,} parameters, {loaded}")
+        notes = (*written.notes, compare_training_rows(folder / model_name, trained))
+        lines += [f"  {note}" for note in notes if note]
+
+    return lines
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, ExportModelOptions, _export)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

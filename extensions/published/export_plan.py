@@ -1,0 +1,391 @@
+"""Plan an export: the class of transformers for a model, its parts and files, or a refusal.
+
+A plan needs a configuration and the size of a vocabulary, but no weights. `new` and the start of a
+training print the plan; `export-model` follows it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor
+
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.extensions.published.conversion.export import (
+    Export,
+    continue_published,
+    export_checkpoint,
+    model_without_weights,
+    select_heads,
+    split_models,
+)
+from clozeline.extensions.published.conversion.published_texts import find_published
+from clozeline.extensions.published.conversion.tensor_files import weight_files
+from clozeline.model.build import Model, merge_adapter
+from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.sources import NewModel
+from clozeline.model.configuration.head import ExitHeadOptions
+from clozeline.model.configuration.model_config import ModelConfig, Quantization
+from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
+from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.recorded_sets import RecordedSet
+from clozeline.train.data.sets.text_form import text_form, token_before_texts
+
+CARD: Final = "README.md"
+POOLS: Final = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
+"""Our pools → modes of `Pooling` of sentence-transformers."""
+POOLER: Final = "pooler"
+_OF_RUN: Final = "run"
+SIMILARITY: Final = "similarity"
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What a user asks of an export."""
+
+    model_type: str | None = None
+    """model type of transformers; None: the original type, or the first that computes the same"""
+    heads: tuple[str, ...] = ()
+    """heads to export; empty: all"""
+    body_alone: bool = False
+    """export no heads, and of an encoder-decoder only the encoder"""
+    pooling: str | None = None
+    """`run`, `pooler` or one of `POOLS`: also write the modules of sentence-transformers"""
+    max_shard_size: int = 50 * 10**9
+    """bytes of the largest file of weights"""
+    quantization: Quantization | None = None
+    """integers of torchao; None: floating-point weights"""
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A folder that an export writes, for the model or one of its parts."""
+
+    part: str
+    """name of the part, such as generator; empty if the model has no parts"""
+    architecture: str
+    """class of transformers; empty if there is none"""
+    heads: tuple[str, ...] = ()
+    parameters: int = 0
+    refusal: str = ""
+    """keys that no class supports, and the values that a class would support"""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """arguments of `export-model` → class of transformers with them"""
+    files: tuple[str, ...] = ()
+    """files of the folder in the order of writing; config.json is last"""
+
+
+@dataclass(frozen=True)
+class ExportPlan:
+    """What an export writes."""
+
+    request: ExportRequest
+    models: tuple[PlannedModel, ...]
+    texts: TextForm
+    """how the tokenizer must read texts"""
+    tokenizer: Path | None = None
+    """folder of the tokenizer to export with the model; None if it has none"""
+    pooling: str = ""
+    """pool of text vectors for sentence-transformers; empty: do not write its modules"""
+    notes: tuple[str, ...] = ()
+    """sentences on what is not exported"""
+
+    def lines(self) -> list[str]:
+        """Return the lines to print."""
+        lines = []
+        for model in self.models:
+            part = f"the {model.part} " if model.part else ""
+            if model.architecture:
+                lines.append(f"{part}as {model.architecture} of transformers")
+                continue
+            lines.append(f"{part}not possible: {model.refusal}")
+            lines += [
+                f"  with {words} as {architecture}" for words, architecture in model.others.items()
+            ]
+        return [f"{'export' if number == 0 else '':11}{line}" for number, line in enumerate(lines)]
+
+    def file_lines(self) -> list[str]:
+        """Return the files of each folder, in the order in which they are written."""
+        return [
+            f"{model.part or 'files':11}{', '.join(model.files)}"
+            for model in self.models
+            if model.files
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON has it."""
+        plan = asdict(self)
+        plan["tokenizer"] = None if self.tokenizer is None else str(self.tokenizer)
+        return plan
+
+
+def plan_export(
+    checkpoint: Checkpoint,
+    request: ExportRequest | None = None,
+    *,
+    tokenizer: Path | None = None,
+    recorded: Sequence[RecordedSet] = (),
+) -> ExportPlan:
+    """Return the plan of an export, by a conversion of tensors without values.
+
+    Args:
+        checkpoint: the model in the form of `exported_form`; its weights are not read.
+        request: what to export; default: the entire model.
+        tokenizer: folder of its tokenizer; None if it is missing.
+        recorded: the sets on which it was trained; empty if they are not known.
+
+    Raises:
+        ConfigurationError: the model has no such head, or was trained with another pool.
+    """
+    request = request or ExportRequest()
+    pooling = _choose_pooling(checkpoint.config, request, tokenizer) if request.pooling else ""
+    tensors = {name: tensor.to("meta") for name, tensor in checkpoint.tensors.items()}
+    unread = {name: tensor.to("meta") for name, tensor in checkpoint.unread.items()}
+    parts = parts_of(replace(checkpoint, tensors=tensors, unread=unread), request)
+    plan = ExportPlan(
+        request,
+        (),
+        text_form(checkpoint.config, recorded),
+        tokenizer,
+        pooling,
+        without_off_ramps(checkpoint).notes,
+    )
+
+    return replace(plan, models=tuple(_plan_part(name, part, plan) for name, part in parts.items()))
+
+
+def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkpoint]:
+    """Return the models that an export writes by name, with the exported heads."""
+    checkpoint = without_off_ramps(checkpoint)
+    return split_models(select_heads(checkpoint, request.heads) if request.heads else checkpoint)
+
+
+def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
+    try:
+        export = export_checkpoint(
+            part, model_type=plan.request.model_type, body_alone=plan.request.body_alone
+        )
+    except ClozelineError as error:
+        return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
+
+    return PlannedModel(
+        name,
+        export.architecture,
+        () if plan.request.body_alone else tuple(part.config.heads),
+        sum(tensor.numel() for tensor in export.tensors.values()),
+        files=tuple(_files_of(export, part, plan)),
+    )
+
+
+def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[str]:
+    """Yield the files of a folder, in the order in which they are written."""
+    # tokenizer and weights
+    if plan.tokenizer is not None:
+        yield from sorted(map(str, tokenizer_files(plan.tokenizer)))
+    if plan.request.quantization is None:
+        yield from weight_files(export.tensors, plan.request.max_shard_size)
+    else:
+        yield "model.safetensors"
+
+    # the modules of sentence-transformers, and the settings of generation
+    if plan.pooling:
+        yield from ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
+        yield from (
+            ("2_Dense/config.json", "2_Dense/model.safetensors") if plan.pooling == POOLER else ()
+        )
+
+    carried = plan.tokenizer is not None and Path(GENERATION) in tokenizer_files(plan.tokenizer)
+    if export.generation and not carried and (GENERATION in part.published or not part.published):
+        yield GENERATION
+    yield from (CARD, MODEL)
+
+
+def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:
+    """Yield the arguments of exports with one head or without heads, and their classes."""
+    heads = part.config.heads if len(part.config.heads) > 1 else ()
+    attempts = [(f"head={head}", select_heads(part, [head]), False) for head in heads]
+    for words, model, body_alone in [*attempts, ("parts=encoder", part, True)]:
+        try:
+            yield words, export_checkpoint(model, body_alone=body_alone).architecture
+        except ClozelineError:
+            continue
+
+
+def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path | None) -> str:
+    """Return the pool of an export: the pool of its training, else the requested one.
+
+    Raises:
+        ConfigurationError: the model cannot be pooled, or was trained with another pool.
+    """
+    # check that the model can be pooled
+    asked = request.pooling
+
+    if config.architecture == "decoder":
+        raise ConfigurationError(
+            "pooling: expected a model with an encoder; the positions of a decoder do not see "
+            "later tokens"
+        )
+
+    if not request.body_alone:
+        raise ConfigurationError(
+            "pooling: embeddings are read from the encoder alone; add parts=encoder"
+        )
+
+    if tokenizer is None:
+        raise ConfigurationError(
+            "pooling: a model of sentence embeddings needs its tokenizer, and none was found"
+        )
+
+    # compare the pool with the one of the training
+    trained = {
+        name: pool for name in config.heads if (pool := _trained_pool(config, name)) is not None
+    }
+    if not trained:
+        if asked in (None, _OF_RUN, POOLER):
+            raise ConfigurationError(
+                f"pooling: expected one of {', '.join(POOLS)}, got {asked}: no head of this model "
+                "was trained on vectors of texts"
+            )
+        return asked
+
+    name, pool = next(iter(trained.items()))
+
+    if pool not in (*POOLS, POOLER):
+        raise ConfigurationError(
+            f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, "
+            "for which sentence-transformers has no module"
+        )
+
+    if asked not in (_OF_RUN, pool):
+        raise ConfigurationError(
+            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: give "
+            f"pooling={_OF_RUN}"
+        )
+
+    return pool
+
+
+def _trained_pool(config: ModelConfig, name: str) -> str | None:
+    """Return the pool of the text vectors that a head was trained on; None if it read none."""
+    pool = config.heads[name].pool
+    if config.targets[name] == SIMILARITY:
+        return pool or POOLER
+    return pool if pool in POOLS else None
+
+
+# -- the form in which a model is exported
+# ----------------------------------------------------------------------------
+
+
+def exported_form(trained: TrainedModel) -> Checkpoint:
+    """Return the model as it is exported: with its adapter merged, and its published files."""
+    # the longest rows, and the role that starts texts
+    checkpoint = (
+        with_row_length(trained.checkpoint, trained.recorded[0].max_length)
+        if trained.config
+        else trained.checkpoint
+    )
+
+    if trained.recorded:
+        start = token_before_texts(trained.recorded[0])
+        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "bos_token_id": start})
+
+    # merge the adapter into a copy: a merge changes weights in place
+    if checkpoint.config.adapter is not None:
+        copies = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
+        model = build_checkpoint(replace(checkpoint, tensors=copies))
+        merge_adapter(model, checkpoint.config.adapter.name)
+        config = replace(checkpoint.config, adapter=None)
+        checkpoint = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
+
+    # the files of a published model that the training continued
+    published = find_published(trained.folder)
+    if trained.config is None:
+        return replace(checkpoint, published=published)
+    return _with_published(checkpoint, published, trained.tokenizer_folder)
+
+
+def base_weights(model: Model) -> dict[str, Tensor]:
+    """Return the weights of a model without its adapter."""
+    return {
+        name: parameter.detach()
+        for name, parameter in model.named_parameters()
+        if not name.startswith("adapters.")
+    }
+
+
+def with_row_length(checkpoint: Checkpoint, length: int) -> Checkpoint:
+    """Return the model with the length of its rows in `position.maximum`.
+
+    A model with a position table stays as it is.
+    """
+    position = checkpoint.config.position
+    if position.kind != "rope":
+        return checkpoint
+    position = replace(position, maximum=max(position.maximum, length))
+    return replace(checkpoint, config=replace(checkpoint.config, position=position))
+
+
+def _with_published(
+    checkpoint: Checkpoint, published: Mapping[str, str], tokenizer: Path | None
+) -> Checkpoint:
+    """Return a trained model with the published files of the model that it continues.
+
+    The id of a pad token that only ends texts is removed: transformers would give it no gradient.
+
+    Args:
+        checkpoint: the model, without an adapter.
+        published: files of the model that the training continued, as texts; may be empty.
+        tokenizer: folder of its tokenizer; None if it is missing.
+    """
+    pads = {key: value for key, value in checkpoint.token_ids.items() if key == "pad_token_id"}
+    if tokenizer is not None and PublishedMetadata.find(tokenizer).pad_by_eos:
+        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
+    checkpoint = continue_published(checkpoint, published) if published else checkpoint
+    if checkpoint.config.architecture == "decoder" and checkpoint.config.heads.keys() != {"lm"}:
+        # classes with heads of rows read the state before the first pad
+        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, **pads})
+    return checkpoint
+
+
+def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model without its early exits, which no class of transformers has."""
+    config = checkpoint.config
+    trained = {
+        name: head
+        for name, head in config.heads.items()
+        if isinstance(head, ExitHeadOptions) and head.exits
+    }
+    if not trained:
+        return checkpoint
+    heads = config.heads | {name: replace(head, exits=None) for name, head in trained.items()}
+    tensors = {
+        name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name
+    }
+    note = f"without the off-ramps of {', '.join(trained)}: no row can leave early"
+    return replace(
+        checkpoint,
+        config=replace(config, heads=heads),
+        tensors=tensors,
+        notes=(*checkpoint.notes, note),
+    )
+
+
+# -- plans before a training
+# ------------------------------------------------------------------------------------------
+
+
+def plan_of_new_model(model: NewModel) -> ExportPlan:
+    """Return what `export-model` will write for a model that is not trained yet."""
+    try:
+        published = next(filter(None, map(find_published, model.continues)), {})
+        checkpoint = model_without_weights(model.config, model.vocab_size, model.token_ids)
+        checkpoint = _with_published(
+            with_row_length(checkpoint, model.max_length), published, model.tokenizer
+        )
+        return plan_export(checkpoint, tokenizer=model.tokenizer)
+    except ClozelineError as error:  # the error of an export does not stop the training
+        return ExportPlan(ExportRequest(), (PlannedModel("", "", refusal=str(error)),), TextForm())

@@ -1,0 +1,80 @@
+"""Write weights as transformers divides them, and folders of imported models in our format."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from clozeline.checksummed_json import add_checksum
+from clozeline.configuration.config import adapter_of
+from clozeline.configuration.overrides import dump_yaml
+from clozeline.extensions.published.conversion.adapter_import import PEFT_CONFIG
+from clozeline.extensions.published.conversion.published_texts import CONFIG, find_published
+from clozeline.extensions.published.conversion.tensor_files import divide_tensors, weight_files
+from clozeline.files import file_hash, publish_json, publish_text
+from clozeline.hub import origin_of
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.checkpoints.import_record import (
+    IMPORT_RECORD,
+    IMPORT_RECORD_FORMAT,
+    MODEL,
+    UNREAD,
+    WEIGHTS,
+)
+from clozeline.model.layers.quantization import flatten_integers, holds_integers
+from clozeline.tools.model_folder import TOKENIZER, write_tensors
+
+
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], max_bytes: int) -> None:
+    """Publish `model.safetensors`, or numbered parts and finally `model.safetensors.index.json`."""
+    parts, (*names, last) = divide_tensors(tensors, max_bytes), weight_files(tensors, max_bytes)
+    if not names:
+        write_tensors(folder / last, tensors)
+        return
+    files: dict[str, str] = {}
+    for file, part in zip(names, parts, strict=True):
+        write_tensors(folder / file, part)
+        files |= dict.fromkeys(part, file)
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    publish_json(folder / last, {"metadata": {"total_size": size}, "weight_map": files})
+
+
+def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
+    """Write a model in our format: model.yaml, model.safetensors, then model.json.
+
+    The tokenizer is already there.
+
+    `source` is a folder of transformers or peft, one in our format, or a run.
+    """
+    files = (MODEL, CONFIG, PEFT_CONFIG, "config.yaml")
+    described = next(source / name for name in files if (source / name).is_file())
+    config: dict[str, object] = adapter_of(type(checkpoint.config)).dump_python(
+        checkpoint.config, mode="json", exclude_none=True
+    )
+    origin = origin_of(source)
+    publish_text(
+        folder / MODEL,
+        f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}",
+    )
+    unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
+    tensors = {**checkpoint.tensors, **unread}
+    metadata = None
+    if any(map(holds_integers, tensors.values())):
+        tensors, metadata = flatten_integers(tensors)
+    write_tensors(folder / WEIGHTS, tensors, metadata)
+    facts = {
+        "format": IMPORT_RECORD_FORMAT,
+        "model_type": checkpoint.model_type,
+        "vocab_size": checkpoint.vocab_size,
+        "token_ids": dict(checkpoint.token_ids),
+        "absent": list(checkpoint.absent),
+        "source": origin,
+        "files": {path.name: file_hash(path) for path in (described, *checkpoint.files)},
+        "config": file_hash(folder / MODEL),
+        "weights": file_hash(folder / WEIGHTS),
+        "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
+        **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
+        "published": find_published(source),
+    }
+
+    publish_json(folder / IMPORT_RECORD, add_checksum(facts))

@@ -1,0 +1,163 @@
+"""export-model plans, writes and verifies: what is planned is what is there, and an export is
+complete or absent."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clozeline.extensions.published import writing
+from clozeline.extensions.published.commands.export_model import main as export_model
+from clozeline.extensions.published.commands.import_model import main as import_model
+from clozeline.extensions.published.conversion.export import model_without_weights
+from clozeline.extensions.published.export_plan import exported_form, plan_export
+from clozeline.pipeline.row_form import RowForm
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import text_form
+from tests.extensions.published.peers import saved
+from tests.train.written_runs import BERT, write_run
+
+
+def files_of(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def plan_of(capsys, *words):
+    capsys.readouterr()
+    code = export_model([*map(str, words), "dry_run=true", "json=true"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("words", [(), ("max_shard_size=20KB",), ("parts=encoder", "pooling=mean")])
+def test_a_dry_run_names_the_files_that_are_written(bert, tmp_path, capsys, words):
+    code, plan = plan_of(capsys, bert, tmp_path / "out", *words)
+
+    assert code == 0
+    assert not (tmp_path / "out").exists()
+    assert export_model([str(bert), str(tmp_path / "out"), *words]) == 0
+
+    [model] = plan["models"]
+
+    assert set(model["files"]) == files_of(tmp_path / "out")
+
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+
+    assert [model["architecture"]] == config["architectures"]
+
+
+def test_files_of_a_published_generator_are_planned_too(tmp_path, capsys):
+    saved(tmp_path / "theirs", "gpt2")
+    (tmp_path / "theirs" / "generation_config.json").write_text('{"temperature": 0.5}')
+
+    assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+
+    code, plan = plan_of(capsys, tmp_path / "ours", tmp_path / "out")
+
+    assert export_model([str(tmp_path / "ours"), str(tmp_path / "out")]) == code == 0
+    assert set(plan["models"][0]["files"]) == files_of(tmp_path / "out")
+
+
+def test_a_plan_without_a_class_says_what_would_have_one(shard_sets, tmp_path, capsys):
+    run = tmp_path / "run"
+    write_run(run, shard_sets, [3], 1, **BERT | {"model__position": {"kind": "rope"}})
+    code, plan = plan_of(capsys, run, tmp_path / "out")
+
+    assert code == 64
+
+    [model] = plan["models"]
+
+    assert model["architecture"] == ""
+    assert "model." in model["refusal"]
+    assert export_model([str(run), str(tmp_path / "out")]) == 64
+    assert model["refusal"] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_other_scores_are_told_and_leave_nothing(bert, tmp_path, capsys, monkeypatch, exists):
+    """Weights that were written wrongly load without a word."""
+    write = writing.write_weights
+
+    def write_changed(folder, tensors, size):
+        write(folder, {name: tensor * 1.5 for name, tensor in tensors.items()}, size)
+
+    monkeypatch.setattr(writing, "write_weights", write_changed)
+    output = tmp_path / "out"
+    if exists:
+        output.mkdir()
+
+    assert export_model([str(bert), str(output)]) == 64
+
+    told = capsys.readouterr().err
+
+    assert "other scores" in told
+    assert "nothing was written" in told
+    assert [path for path in tmp_path.rglob("*") if path != output] == []
+    assert output.exists() == exists
+
+
+KILLED = """
+import os, signal, sys
+from clozeline.extensions.published import writing
+from clozeline.extensions.published.commands.export_model import main
+writing.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def test_a_killed_export_is_not_there_and_the_next_one_is_complete(bert, tmp_path):
+    output = tmp_path / "out"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, str(bert), str(output)]
+
+    assert (
+        subprocess.run(command, env=environment, check=False, capture_output=True).returncode
+        == -signal.SIGKILL
+    )
+    assert not output.exists()
+    assert export_model([str(bert), str(output)]) == 0
+    assert (output / "config.json").is_file()
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_an_empty_folder_gets_the_files_themselves(bert, tmp_path):
+    """It may be a mounted disk, which cannot be renamed."""
+    (tmp_path / "out").mkdir()
+    number = (tmp_path / "out").stat().st_ino
+    assert export_model([str(bert), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").stat().st_ino == number
+    assert not [name for name in files_of(tmp_path / "out") if Path(name).parts[0].startswith(".")]
+
+
+def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
+    """permuted_lm has an option `frame`, too: its texts are not cut where a task cuts them."""
+    first = encoder[1].recorded[0]
+    xlnet = RowForm(between=(2,), tail=(2, 1))
+    permuted = replace(first, objective=first.objective.model_copy(update={"frame": xlnet}))
+    form = text_form(encoder[1].checkpoint.config, [permuted])
+
+    assert form.frame == ((), (2,), (2, 1))
+    assert not form.cuts_texts
+
+    task = replace(first, objective=first.objective.model_copy(update={"name": "task"}))
+
+    assert text_form(encoder[1].checkpoint.config, [task]).cuts_texts
+
+
+def test_a_model_is_exported_from_an_opened_run_as_planned_without_its_weights(bert):
+    """A plan needs names and shapes alone."""
+    trained = TrainedModel.open(bert)
+    checkpoint = exported_form(trained)
+    bare = model_without_weights(checkpoint.config, checkpoint.vocab_size, checkpoint.token_ids)
+    facts = {"tokenizer": trained.tokenizer_folder, "recorded": trained.recorded}
+    assert plan_export(bare, **facts) == plan_export(checkpoint, **facts)
+
+
+@pytest.mark.parametrize("word", ["license=MIT License", "language=english"])
+def test_a_card_takes_ids(bert, tmp_path, capsys, word):
+    assert export_model([str(bert), str(tmp_path / "out"), word]) == 64
+    assert f"{word.partition('=')[0]}: expected a" in capsys.readouterr().err

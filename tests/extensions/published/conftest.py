@@ -1,0 +1,1 @@
+from tests.train.conftest import shards as shards
