@@ -180,8 +180,8 @@ def reading_run(path: Path, key: str = "") -> Iterator[None]:
     except ConfigurationError as error:
         location = "" if str(path) in str(error) else f"{path}: "
         raise ConfigurationError(
-            f"{key}{location}{error}\nthe start of a run writes this file: copy it back, or start "
-            "the run again with its original configuration"
+            f"{key}{location}{error}\nif this file has changed since the start, copy it back, or "
+            "start the run again with its original configuration"
         ) from error
 
 

@@ -171,6 +171,7 @@ def test_a_folder_of_somebody_else_imports_nothing(made):
     assert (
         "write CLOZELINE_IMPORT=mylab.filters.shouting:Shouting before the command" in looked.stderr
     )
+    assert "if this file has changed since the start" in looked.stderr
     assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
     assert not (folder / "imported").exists()
     assert (
