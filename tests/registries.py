@@ -31,13 +31,15 @@ def registries():
 
 
 def algorithms(package):
-    """Return the file of each algorithm in a registry, by its name.
+    """Return the file of each algorithm in a registry, also those of extensions, by its name.
 
     Only classes that name themselves are imported.
     """
     (registry,) = (one for one in REGISTRIES if one.package == package)
     if not registry.named_by:
-        return {path.stem: path for path in sorted(registries()[package].glob("[!_]*.py"))}
+        folders = [registry.folder, f"extensions/*/{registry.address or registry.name}"]
+        files = (path for folder in folders for path in sorted(ROOT.glob(f"{folder}/[!_]*.py")))
+        return {path.stem: path for path in files}
     return {
         name: Path(inspect.getfile(registry.load_class(name))).resolve()
         for name in registry.available()

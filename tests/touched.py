@@ -84,7 +84,7 @@ def own_tests(path: Path) -> Path:
 
 def find_tests(tree: Path, name: str) -> list[list[str]]:
     """Return groups of test files that could know a product file: its own, those that import it,
-    those in its folder, and those of the product files that import it, the nearest first."""
+    those in its folder or of its registry, and those of the product files that import it, the nearest first."""
     own = str(own_tests(Path(name)))
     first = [own] if (tree / own).is_file() else []
     using = importers(tree)[module_of(name)]
@@ -94,6 +94,10 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
         test for helper in helpers for test in importers(tree)[module_of(helper)] if is_test(test)
     ]
     folder = [str(file.relative_to(tree)) for file in sorted((tree / own).parent.glob("test_*.py"))]
+    place = Path(name).parent.name
+    folder += [
+        test for test in importers(tree)["tests.contracts"] if Path(test).parent.name == place
+    ]
     users = [str(own_tests(Path(file))) for file in using if not file.startswith("tests/")]
     users.sort(key=lambda file: -len(os.path.commonpath([file, own])))
     groups: list[list[str]] = []
