@@ -263,8 +263,8 @@ class Socket:
         return io.BytesIO(self._message)
 
 
-def read_by_urllib3(message):
-    """The body as urllib3 gives it, and whether it found it complete."""
+def read_by_urllib3(message, size):
+    """The body as urllib3 gives it in pieces, and whether it found it complete."""
     original = Message(Socket(message), method="GET")
     original.begin()
     response = urllib3.HTTPResponse(
@@ -279,7 +279,7 @@ def read_by_urllib3(message):
     pieces = []
 
     try:
-        pieces += response.stream(50, decode_content=True)
+        pieces += response.stream(size, decode_content=True)
     except (urllib3.exceptions.HTTPError, HTTPException):
         return b"".join(pieces), False
 
@@ -316,7 +316,8 @@ def test_bodies_are_those_of_urllib3(data):
     body = body[: len(body) - cut]
     interim = b"HTTP/1.1 100 Continue\r\n\r\n" * data.draw(st.integers(0, 2))
     message = interim + "\r\n".join(["HTTP/1.1 200 OK", *headers]).encode() + b"\r\n\r\n" + body
-    wanted, is_complete = read_by_urllib3(message)
+    # urllib3 2.8 loses the members behind one that ends where a piece ends
+    wanted, is_complete = read_by_urllib3(message, 50 if cut else 1 << 20)
 
     try:
         found = parse_response(message, InputLimits())

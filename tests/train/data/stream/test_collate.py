@@ -47,38 +47,6 @@ def test_a_mixture_of_two_of_itself_makes_the_same_batches(name):
         assert batches[0] == batches[1], options
 
 
-@pytest.mark.parametrize(("resets", "second"), [(True, 0), (False, 6)])
-def test_positions_restart_with_a_translation(resets, second):
-    """In a mixture, too: two texts of 4 and 3 tokens, [CLS] a [SEP] b [SEP]."""
-    entry = {"name": "translation_lm", "reset_positions": resets}
-    parts = [{**entry, "label": label} for label in "ab"]
-    for form in (entry, {"name": "mixture", "parts": parts}):
-        collate = Collate(
-            "encoder",
-            {"input_ids": IDS, "segment_starts": STARTS},
-            SPECIAL,
-            build_objective(form, WORDS).form,
-        )
-        row = {"input_ids": column([[1, 7, 7, 7, 7, 2, 8, 8, 8, 2]])}
-        found = collate(row | {"segment_starts": column([[0, 6]])}, None)["position_ids"]
-        assert found.tolist() == [[*range(6), *range(second, second + 4)]]
-
-
-def test_prefix_has_no_labels():
-    found = collated(
-        "decoder",
-        {
-            "input_ids": [[5, 6, 7, 8], [5, 6, 7], []],
-            "prefix_length": [[3], [0], []],
-        },
-        [1, 1, 0],
-    )
-
-    assert found["prefix_length"] == [3, 0, 0]
-    assert found["label_index"] == [2, 4, 5]
-    assert found["label_ids"] == [8, 6, 7]
-
-
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
 def test_bidirectional_rows_show_a_decoder_the_token_that_it_predicts(attention):
     """The state that predicts a token depends on this token, and with causal attention it must
