@@ -7,9 +7,9 @@ import pytest
 
 from clozeline import HOME, extension_list
 from clozeline.__main__ import main
-from clozeline.errors import ConfigurationError
 from clozeline.extension_list import HIDE, find_extensions, list_extensions
 from clozeline.tools.start.doctor import main as doctor
+from tests.refusals import refused
 
 PACKAGES = {
     "wordlab": '"""Count words.\n\nNot syllables.\n"""\n\nNEEDS = ("walklab",)\nraise SystemExit\n',
@@ -58,7 +58,7 @@ def test_an_extension_that_needs_a_hidden_one_is_hidden(lab, monkeypatch):
         assert names() == everything - hidden
 
     monkeypatch.setenv(HIDE, "wordlab,wordlap")
-    with pytest.raises(ConfigurationError, match=r"no extension 'wordlap'; known: .*wordlab, all"):
+    with refused(r"no extension 'wordlap'; known: .*wordlab, all"):
         list_extensions()
 
 
@@ -126,5 +126,5 @@ def test_an_extension_without_its_package_or_of_a_taken_name_is_refused(lab):
         (lab / "other-1.dist-info" / "METADATA").write_text("Name: other\nVersion: 1\n")
         other.write_text(f"{entries.read_text().splitlines()[0]}\n{entry}\n")
         forget()
-        with pytest.raises(ConfigurationError, match=said):
+        with refused(said):
             list_extensions()

@@ -8,9 +8,9 @@ import pytest
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import describe
-from clozeline.errors import ConfigurationError
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.registries import OBJECTIVES, SENTENCES
+from tests.refusals import refused
 from tests.temporary_module import temporary_module
 
 
@@ -39,7 +39,7 @@ def test_names_are_the_public_files_of_a_folder():
     ],
 )
 def test_a_wrong_choice_names_what_there_is(entry, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         SENTENCES.resolve(entry)
 
 
@@ -53,7 +53,7 @@ def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
         assert HEADS.load_class("two_words").__name__ == "TwoWordsHead"
 
     source = "from clozeline.model.heads.lm import LmHead as LmAgainHead\n"
-    holds_none = pytest.raises(ConfigurationError, match="expected a class named like the file")
+    holds_none = refused("expected a class named like the file")
     with temporary_module(HEADS.package, "lm_again", source, tmp_path), holds_none:
         HEADS.load_class("lm_again")
 
@@ -76,9 +76,7 @@ def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
 
     lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
 
-    with pytest.raises(
-        ConfigurationError, match="no algorithm in pipeline/text/sentences is called 'nowhere'"
-    ):
+    with refused("no algorithm in pipeline/text/sentences is called 'nowhere'"):
         Splitters()
 
     made = Splitters(none_there=())

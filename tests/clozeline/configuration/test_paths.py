@@ -12,10 +12,11 @@ import pytest
 from clozeline.command_line import refuse_unreadable
 from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
 from clozeline.configuration.paths import special_kind
-from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.errors import WeightsError
 from clozeline.files import read_json
 from clozeline.model.checkpoints import import_record
 from clozeline.pipeline.recipe import Recipe
+from tests.refusals import refused
 
 
 @pytest.fixture(params=["a pipe", "a socket", "a device"])
@@ -47,25 +48,21 @@ def test_kinds(special, tmp_path):
 def test_a_configuration_is_a_file(special, tmp_path):
     path, kind = special
 
-    with pytest.raises(
-        ConfigurationError, match=f"--config {path}: expected a file or folder, got {kind}"
-    ):
+    with refused(f"--config {path}: expected a file or folder, got {kind}"):
         read_mapping(path)
 
-    with pytest.raises(ConfigurationError, match="expected a YAML file, got a folder"):
+    with refused("expected a YAML file, got a folder"):
         read_mapping(tmp_path)
     (tmp_path / "new.yaml").write_text("base: special.yaml")
     path.rename(tmp_path / "special.yaml")
-    with pytest.raises(ConfigurationError, match=r"special.yaml: no such file"):
+    with refused(r"special.yaml: no such file"):
         load_config(Recipe, tmp_path / "new.yaml")
 
 
 @pytest.mark.parametrize("shape", ["{}", "input={}", "--config={}"])
 def test_a_word_of_the_command_line_names_a_file(special, shape):
     path, kind = special
-    with pytest.raises(
-        ConfigurationError, match=f"argument {path}: expected a file or folder, got {kind}"
-    ):
+    with refused(f"argument {path}: expected a file or folder, got {kind}"):
         refuse_unreadable([shape.format(path)])
 
 
@@ -79,7 +76,7 @@ def test_a_key_of_a_configuration_names_a_file(special):
         (list[Path], [str(path)]),
         (dict[str, Path], {"a": str(path)}),
     ):
-        with pytest.raises(ConfigurationError, match=f"got {kind}"):
+        with refused(f"got {kind}"):
             validate(Annotated[type_, HOME_EXPANDED], value, "FILE")
 
 

@@ -5,12 +5,13 @@ from collections import Counter
 
 import pytest
 
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate, generate_beams
 from clozeline.model.generation.rules import AllowedSequences
 from tests.model.generation.test_beam import few_symbols, sums_of
 from tests.model.generation.test_generate import PROMPTS, START, perturbed
+from tests.refusals import refused
 
 END = 35
 SEQUENCES = [[9, 8, 7], [9, 8], [9, 30], [12], [33, 2, 2, 2, 2], [33, 2, 2], [5, 9]]
@@ -96,5 +97,5 @@ def test_what_cannot_be_written_is_refused():
         (([[5], []], {END}), "expected texts of one token or more"),
         (([[5]], ()), "the tokenizer has no end token"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
+        with refused(message):
             AllowedSequences(*given)

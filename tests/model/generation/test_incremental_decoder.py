@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
@@ -11,6 +11,7 @@ from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.cache import Cache
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import built
+from tests.refusals import refused
 
 
 def test_what_cannot_be_continued_is_refused():
@@ -29,15 +30,15 @@ def test_what_cannot_be_continued_is_refused():
     ):
         network.family.decode(padded, Cache(3))
 
-    with pytest.raises(ConfigurationError, match=r"decoder_start: .* needs None"):
+    with refused(r"decoder_start: .* needs None"):
         generate(network, [[1]], Decoding(), decoder_start=2)
-    with pytest.raises(ConfigurationError, match=r"decoder_start: .* needs the first id"):
+    with refused(r"decoder_start: .* needs the first id"):
         generate(perturbed("encoder_decoder"), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="evaluation mode"):
+    with refused("evaluation mode"):
         generate(network.train(), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="need a head of lm; this model has masked_lm"):
+    with refused("need a head of lm; this model has masked_lm"):
         generate(built("encoder").eval(), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="causal stack, got Encoder"):
+    with refused("causal stack, got Encoder"):
         generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())
 
 
@@ -91,8 +92,5 @@ def test_rows_are_read_again_where_the_frequencies_change():
 def test_an_encoder_decoder_cannot_read_its_rows_again():
     network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
 
-    with pytest.raises(
-        ConfigurationError,
-        match="another value than longrope: the decoder of the family 'encoder_decoder'",
-    ):
+    with refused("another value than longrope: the decoder of the family 'encoder_decoder'"):
         generate(network, [[1]], Decoding(), decoder_start=2)

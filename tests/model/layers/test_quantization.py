@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.layers.quantization import (
@@ -20,6 +19,7 @@ from clozeline.model.layers.quantization import (
 )
 from tests.model.compression.methods.compressed_models import checkpoint_of, compressed
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
+from tests.refusals import refused
 
 pytest.importorskip("torchao")
 
@@ -107,17 +107,12 @@ def test_heads_and_tables_stay():
 
 
 def test_what_has_no_integers_is_refused():
-    with pytest.raises(ConfigurationError, match="expected a family with linear maps"):
+    with refused("expected a family with linear maps"):
         quantizable_maps(built("awd_lstm"), "int8")
-    with pytest.raises(
-        ConfigurationError,
-        match=r"layers\.0\.\S+: its width 24 is not a multiple of 32.*; use int8",
-    ):
+    with refused(r"layers\.0\.\S+: its width 24 is not a multiple of 32.*; use int8"):
         Model(small_config("encoder", quantization="int4"), VOCABULARY)
 
-    with pytest.raises(
-        ConfigurationError, match=r"trained for model\.quantization=int8, got int8_dynamic"
-    ):
+    with refused(r"trained for model\.quantization=int8, got int8_dynamic"):
         compressed(checkpoint_of(built("encoder", quantization="int8")), "int8_dynamic")
 
 
@@ -137,7 +132,5 @@ def test_without_torchao_the_extra_is_named(monkeypatch):
         lambda: quantize_weight(torch.ones(2, 2), "int8"),
         lambda: built("encoder", quantization="int8"),
     ):
-        with pytest.raises(
-            ConfigurationError, match=r"needs torchao: pip install 'clozeline\[torchao\]'"
-        ):
+        with refused(r"needs torchao: pip install 'clozeline\[torchao\]'"):
             act()

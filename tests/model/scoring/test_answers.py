@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError
 from clozeline.model.scoring.causal import answer_log_likelihoods
 from tests.model.small_models import built
+from tests.refusals import refused
 
 ROWS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
 ANSWERS = [[7, 2], [9, 30, 31, 2], [12], [1, 2, 3]]
@@ -42,7 +43,7 @@ def test_each_token_is_scored_from_the_row_and_those_before_it(tokens):
 
 
 def test_other_models_and_long_rows_are_refused():
-    with pytest.raises(ConfigurationError, match="need an encoder-decoder, got the family decoder"):
+    with refused("need an encoder-decoder, got the family decoder"):
         answer_log_likelihoods(built("decoder").eval(), ROWS, ANSWERS, START)
     from clozeline.model.configuration.position import PositionConfig
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text
+from tests.refusals import refused
 
 HOSTS = ("one.example", "bücher.example", "two.example", "shop.three.example")
 TEXTS = [
@@ -105,9 +105,9 @@ def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
 
 def test_a_file_that_cannot_be_read_is_told_before_the_work(tmp_path):
     inputs = write_inputs(tmp_path / "in")
-    with pytest.raises(ConfigurationError, match="expected UTF-8"):
+    with refused("expected UTF-8"):
         run(tmp_path, inputs, b"\xff\xfe\n")
-    with pytest.raises(ConfigurationError, match=r"none: cannot be read"):
+    with refused(r"none: cannot be read"):
         run_clean(inputs, tmp_path / "out", {"exclude": str(tmp_path / "none")})
 
     assert not (tmp_path / "out/clean/documents").exists()

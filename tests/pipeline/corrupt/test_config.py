@@ -7,9 +7,9 @@ from typing import Annotated
 import pytest
 
 from clozeline.configuration.config import config_class, to_data, validate
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import CorruptConfig, NamedObjective, inline_options
 from tests.pipeline.corruption_cases import WORDS
+from tests.refusals import refused
 
 
 def test_entries_keep_the_objectives_options_next_to_their_own():
@@ -52,7 +52,7 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
     ],
 )
 def test_wrong_entries(entries, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         validate(CorruptConfig, entries, "corrupt")
 
 
@@ -62,7 +62,7 @@ def test_special_tokens_of_the_objective_and_of_its_grouping_are_needed():
 
     for role in ("mask", "eos"):
         lacking = {name: index for name, index in WORDS.specials.items() if name != role}
-        with pytest.raises(ConfigurationError, match=f"needs the special token '{role}'"):
+        with refused(f"needs the special token '{role}'"):
             entry.check_tokens(replace(WORDS, specials=lacking))
 
 
@@ -92,5 +92,5 @@ def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too():
     assert first.objective == second.objective
     assert second.build(WORDS).label == "nested"
 
-    with pytest.raises(ConfigurationError, match="unknown key 'weigth'"):
+    with refused("unknown key 'weigth'"):
         validate(Entries, {"entries": [{"name": "masked_lm", "weigth": 2}]}, "test")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from clozeline.columns import UNDO, WEIGHT, Feature
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
 from clozeline.pipeline.shards import (
@@ -31,6 +31,7 @@ from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.refusals import refused
 from tests.shard_sets import (
     COLUMNS,
     TOKENIZER,
@@ -335,18 +336,16 @@ def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     ],
 )
 def test_columns_of_other_rows_are_refused(shards, tmp_path, changes, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         JoinedShards(shards, [write_columns(tmp_path / "columns", shards, **changes)])
 
 
 def test_samples_and_other_kinds_are_refused(shards, tmp_path):
     parts = [ordered(range(1, 12)), ordered(range(20, 26))]
     samples = write_set(tmp_path / "samples", parts, kind="samples", objective=None)
-    with pytest.raises(ConfigurationError, match="online corruption draws other labels"):
+    with refused("online corruption draws other labels"):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
-    with pytest.raises(
-        ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"
-    ):
+    with refused("expected a column set, as `clozeline teach` writes, got examples"):
         JoinedShards(shards, [shards])
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables.dictionaries import read_dictionary
+from tests.refusals import refused
 
 
 def test_words_have_all_their_translations(tmp_path):
@@ -33,10 +33,10 @@ def test_words_have_all_their_translations(tmp_path):
 def test_a_line_that_is_no_pair_is_refused(tmp_path, content, message):
     path = tmp_path / "en-de.txt"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=re.escape(str(path)) + ".*" + re.escape(message)):
+    with refused(re.escape(str(path)) + ".*" + re.escape(message)):
         read_dictionary(path, InputLimits(), "key")
 
 
 def test_a_missing_file_names_its_key(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"encode\.code_switch: .*no such file"):
+    with refused(r"encode\.code_switch: .*no such file"):
         read_dictionary(tmp_path / "none", InputLimits(), "encode.code_switch")

@@ -8,7 +8,6 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables import (
     Rejected,
@@ -19,6 +18,7 @@ from clozeline.pipeline.tables import (
     read_text_lines,
 )
 from tests.extensions.tasks.readers.reading import written
+from tests.refusals import refused
 
 
 def rows_of(path, **options):
@@ -60,7 +60,7 @@ def test_parts_are_one_file(tmp_path):
     ],
 )
 def test_files_that_are_no_table(tmp_path, name, text, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         open_table(written(tmp_path, text, name), InputLimits())
 
 
@@ -180,7 +180,7 @@ def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name
         f"{len(frames[1]):,} bytes of the file do not decode",
     )
 
-    with pytest.raises(ConfigurationError, match=r"limits\.window_bytes"):
+    with refused(r"limits\.window_bytes"):
         list(open_table(path, InputLimits(window_bytes=1 << 20), **columns).rows())
 
 
@@ -207,7 +207,7 @@ def test_blank_lines_end_sentences(tmp_path):
 def test_files_of_one_json_value(tmp_path, raw, limit, message):
     assert read_json_value(written(tmp_path, '\ufeff{"a": 1}'), InputLimits()) == {"a": 1}
     assert read_json_value(written(tmp_path, gzip.compress(b"[2]")), InputLimits()) == [2]
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         read_json_value(written(tmp_path, raw), InputLimits(decompressed_bytes=limit))
 
 

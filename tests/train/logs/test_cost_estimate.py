@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.data.sets.datasets import open_datasets
@@ -13,6 +12,7 @@ from clozeline.train.logs.cost_estimate import (
     estimate_memory,
     peak_of,
 )
+from tests.refusals import refused
 from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, write_set
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
@@ -168,7 +168,7 @@ def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
     }
     datasets = open_datasets(tiny(model__position={"maximum": 64}, **data))
     datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
-    with pytest.raises(ConfigurationError, match=r"up to \d+ tokens, the model has 16 positions"):
+    with refused(r"up to \d+ tokens, the model has 16 positions"):
         estimate_cost(tiny(**data), None, datasets, 1)
 
 

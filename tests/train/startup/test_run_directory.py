@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
@@ -14,6 +13,7 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.run_directory import lock_run, prepare_directory, write_description
 from clozeline.train.startup.start_or_resume import StartingPoint
+from tests.refusals import refused
 from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -24,10 +24,10 @@ def test_one_run_at_a_time(tmp_path, shards):
         TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     )
     with lock_run(config):
-        with pytest.raises(ConfigurationError, match="in use by another process"):
+        with refused("in use by another process"):
             lock_run(config)
         write_description(config, open_phases(config.data))
-        with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
+        with refused(rf"in use by process {os.getpid()}"):
             lock_run(config)
 
     lock_run(config).close()

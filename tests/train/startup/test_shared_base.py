@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.shared_base import SharedBase
+from tests.refusals import refused
 from tests.train.masked_set import FIRST_WORD, write_config
 from tests.train.runs import start
 
@@ -108,12 +108,10 @@ def test_the_page_shows_it(folder, monkeypatch):
 def test_runs_beside_other_models_are_refused(folder):
     runs = folder / "runs"
 
-    with pytest.raises(
-        ConfigurationError, match=r"elsewhere has another base model than .*lora: family\."
-    ):
+    with refused(r"elsewhere has another base model than .*lora: family\."):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
 
-    with pytest.raises(ConfigurationError, match="own trained no adapter"):
+    with refused("own trained no adapter"):
         SharedBase({"one": runs / "own"})
-    with pytest.raises(ConfigurationError, match="no run 'two'; the runs are: one"):
+    with refused("no run 'two'; the runs are: one"):
         SharedBase({"one": runs / "lora"}).use("two")

@@ -3,15 +3,13 @@ one, or none."""
 
 from types import SimpleNamespace
 
-import pytest
-
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import compare_tokenizers
+from tests.refusals import refused
 
 RESERVED = 154 + 256
 """Ids before those of the characters."""
@@ -90,9 +88,7 @@ def test_the_parts_of_further_pieces(tmp_path):
 
 
 def test_another_piece_at_an_id_is_refused(tmp_path):
-    with pytest.raises(
-        ConfigurationError, match=rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"
-    ):
+    with refused(rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"):
         compared(tmp_path, "abc", "axc")
 
 

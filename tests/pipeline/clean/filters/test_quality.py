@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text import fasttext_model
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.fasttext_languages import ENGLISH, FRENCH, MODEL
+from tests.refusals import refused
 
 # the quality of a text is how English it is
 
@@ -45,9 +45,7 @@ def test_a_threshold_compares_the_probability_of_the_label():
 
 
 def test_a_label_that_the_model_lacks_is_refused():
-    with pytest.raises(
-        ConfigurationError, match="has no label '__label__hq'; set `label` to one of its 176"
-    ):
+    with refused("has no label '__label__hq'; set `label` to one of its 176"):
         judge("text", label="__label__hq")
 
 
@@ -61,5 +59,5 @@ def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
         "empty": b"",
     }[kind]
     (tmp_path / "model.bin").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"model\.bin: expected a fastText classifier"):
+    with refused(r"model\.bin: expected a fastText classifier"):
         judge("text", model=str(tmp_path / "model.bin"))

@@ -1,11 +1,11 @@
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
 from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import run_clean
+from tests.refusals import refused
 
 CASES = {
     "url_host": f"http://{'a.' * 127}example/",
@@ -74,10 +74,10 @@ def test_a_verdict_by_url(tmp_path, url, reason, detail):
 
 
 def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="expected at least one list, got none"):
+    with refused("expected at least one list, got none"):
         FILTERS.resolve("url")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
-    with pytest.raises(ConfigurationError, match="latin: cannot be read as a UTF-8 list"):
+    with refused("latin: cannot be read as a UTF-8 list"):
         judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from clozeline import plugins
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.group.groupings.packed import PackedGrouping
 from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, SEP, WORDS
 from tests.pipeline.token_rows import documents
+from tests.refusals import refused
 
 NAME = f"{__name__}:BestFit"
 A = FIRST_CONTENT
@@ -82,5 +82,5 @@ def test_best_fit_packing_of_a_user_is_read_with_its_documents():
     ],
 )
 def test_what_its_rows_lack_is_refused(name, options, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         build_objective({"name": name, "grouping": NAME, **options}, WORDS)

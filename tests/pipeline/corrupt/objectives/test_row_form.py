@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from tests.contracts import contract
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, lengths_of
 from tests.pipeline.corruption_cases import WORDS, samples
+from tests.refusals import refused
 
 CLS, SEP, BOS, EOS = (WORDS.specials[role] for role in ("cls", "sep", "bos", "eos"))
 R, S, X = (WORDS.modes[mode] for mode in "RSX")
@@ -92,5 +92,5 @@ def test_unequal_forms_stay_per_part():
     assert (both.form.head, both.form.tail, both.form.longest_input) == ((), (EOS,), 512)
 
     pair = {"name": "translation_lm"}
-    with pytest.raises(ConfigurationError, match="one batch layout"):
+    with refused("one batch layout"):
         mixed(pair, {**pair, "reset_positions": False})

@@ -2,9 +2,10 @@
 
 import pytest
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.executors import Assignment, load_work, publish_work
 from tests.pipeline.execution.noting_steps import Noting
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -33,5 +34,5 @@ def test_work_is_for_its_user_alone(work, monkeypatch):
 
 def test_a_machine_without_the_folder_of_the_driver_is_told(work, tmp_path):
     (tmp_path / "here").rmdir()
-    with pytest.raises(ConfigurationError, match=str(tmp_path / "here")):
+    with refused(str(tmp_path / "here")):
         load_work(work)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -18,6 +17,7 @@ from clozeline.seeding import (
 from tests.contracts import contract
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.token_rows import documents, many_documents
+from tests.refusals import refused
 
 WORDS = vocabulary(1000)
 EXTRA = {"none": [], "sep": [SEP], "eos": [EOS]}
@@ -412,7 +412,7 @@ del LACKING.specials["sep"]
     ],
 )
 def test_wrong_options(name, options, words, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         build_grouping(GroupingSpec.of(name, options), words)
 
 

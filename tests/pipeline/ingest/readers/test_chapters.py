@@ -2,9 +2,9 @@
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers.text import ChapterSplit
 from tests.pipeline.clean.cleaning import run_clean
+from tests.refusals import refused
 
 BOOK = "A Novel\n\nCHAPTER I\nIt begins, déjà vu. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
 PARTS = ["A Novel", "CHAPTER I\nIt begins, déjà vu. CHAPTER is a word.", "CHAPTER II\nEnd."]
@@ -39,5 +39,5 @@ def test_chapters_of_a_file_have_uids_of_their_own(tmp_path):
 
     (tmp_path / "a.csv").write_text("text\nA book.\n")
     source[0]["path"] = str(tmp_path / "a.csv")
-    with pytest.raises(ConfigurationError, match=r"'split' .*not an option of the reader csv"):
+    with refused(r"'split' .*not an option of the reader csv"):
         run_clean(source, tmp_path / "csv", {"filters": []})

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats import byte_lines
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers.lines import LinesReader
 from tests.pipeline.captures import counted, read, read_range, texts
+from tests.refusals import refused
 
 
 def expected(content, limit):
@@ -246,7 +246,7 @@ def test_named_columns(tmp_path):
     assert item.extra == {"score": "7"}
 
     for columns in (["target_text"], ["text", "text"], []):
-        with pytest.raises(ConfigurationError, match="columns"):
+        with refused("columns"):
             items_of(tmp_path, row, "tsv", columns=columns)
 
 
@@ -301,5 +301,5 @@ def test_rows_of_a_named_encoding(tmp_path, reader, label, codec, row):
 
 @pytest.mark.parametrize("name", ["utf-16", "unicode_escape", "zlib", "nope", ""])
 def test_other_names_of_encodings_are_refused(tmp_path, name):
-    with pytest.raises(ConfigurationError, match="expected a name of the Encoding Standard"):
+    with refused("expected a name of the Encoding Standard"):
         items_of(tmp_path, b"one\n", "lines", encoding=name)

@@ -4,7 +4,6 @@ import psutil
 import pytest
 
 from clozeline import plugins
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.executors.local import Local
 from clozeline.pipeline.execution.shuffle import PieceFile
@@ -16,6 +15,7 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.seeding import order_key
 from tests.pipeline.token_sets import files_of
 from tests.pipeline.tokenize.encode import encode_passes as passes
+from tests.refusals import refused
 
 
 def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
@@ -87,7 +87,7 @@ def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_language.values())
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_source.values())
 
-    with pytest.raises(ConfigurationError, match="no tokenizer has the fingerprint 00ff"):
+    with refused("no tokenizer has the fingerprint 00ff"):
         find_tokenizer(encoded / "manifest.json", "00ff")
 
 
@@ -191,13 +191,11 @@ def test_both_sides_of_pairs_are_counted(tmp_path):
 def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     source, tokenizer = long_words(tmp_path, 9, 11)
 
-    with pytest.raises(
-        ConfigurationError, match=r"55\.0 % of .* limit is 50\.0 %(.|\n)*raise encode\.max_unknown"
-    ):
+    with refused(r"55\.0 % of .* limit is 50\.0 %(.|\n)*raise encode\.max_unknown"):
         passes.encode(source, tmp_path / "encode", tokenizer, shards=2, max_unknown=0.5)
 
     passes.encode(source, tmp_path / "allowed", tokenizer, shards=2, max_unknown=0.55)
     one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]
     source = passes.write_parts(tmp_path / "one", one, 1)
-    with pytest.raises(ConfigurationError, match=r"0\.1 % of .* limit is 0\.0 %"):
+    with refused(r"0\.1 % of .* limit is 0\.0 %"):
         passes.encode(source, tmp_path / "none", tokenizer, shards=1, max_unknown=0.0)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import transformers
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
@@ -23,6 +22,7 @@ from tests.pipeline.tokenize.published.published_folders import (
     words,
     write,
 )
+from tests.refusals import refused
 
 MORE = [
     "Müde ÜBER 中文。",
@@ -153,7 +153,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_read_is_refused_by_name(tmp_path, name):
     make, said = REFUSED[name]
-    with pytest.raises(ConfigurationError, match=said) as error:
+    with refused(said) as error:
         import_tokenizer(make(tmp_path / "in"), tmp_path / "out")
     assert str(tmp_path / "in") in str(error.value)
 
@@ -204,7 +204,7 @@ def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, famil
         ranks.index(b" cat"),
     ]
 
-    with pytest.raises(ConfigurationError, match="name the class"):
+    with refused("name the class"):
         import_tokenizer(tmp_path / name, tmp_path / "other")
 
 

@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 from transformers import AutoConfig, AutoTokenizer
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.published.exporting import (
     END,
     PAIR,
@@ -18,6 +18,7 @@ from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_
 from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
+from tests.refusals import refused
 
 
 def folders(name, folder):
@@ -185,7 +186,5 @@ def test_frames(tmp_path):
 
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
 
-    with pytest.raises(
-        ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"
-    ):
+    with refused(r"the special tokens around exported rows needs .*'cls'"):
         export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", TextForm(frame=PAIR))

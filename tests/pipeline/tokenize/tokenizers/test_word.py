@@ -1,7 +1,6 @@
 import pytest
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     TrainingOptions,
@@ -10,6 +9,7 @@ from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
 )
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.pipeline.tokenize.tokenizers.word import Word
+from tests.refusals import refused
 
 
 def test_words_by_frequency_and_the_unknown_one(tmp_path):
@@ -88,7 +88,7 @@ def test_reserved_pieces_have_roles_or_names():
         "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` "
         "and a piece need 155"
     )
-    with pytest.raises(ConfigurationError, match=needed):
+    with refused(needed):
         Word.check_size(Word.Options(size=154))
 
 
@@ -96,5 +96,5 @@ def test_reserved_pieces_have_roles_or_names():
     "names", [["<de>", "<de>"], ["<mask>"], ["<extra_0>"], ["de"], ["<d e>"], ["<de"]]
 )
 def test_names_of_reserved_pieces_are_checked(names):
-    with pytest.raises(ConfigurationError, match="reserved"):
+    with refused("reserved"):
         validate(Word.Options, {"reserved": names}, "test")

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES, TEXTS, UNMARKED, words_of
+from tests.refusals import refused
 
 
 def imported(write, folder):
@@ -47,7 +47,7 @@ def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path
         "sentence_order_prediction",
         {"name": "text_infilling", "unit": "word"},
     ):
-        with pytest.raises(ConfigurationError, match="does not mark where words start"):
+        with refused("does not mark where words start"):
             build_objective(options, vocabulary)
 
     for options in (

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.errors import ClozelineError, IntegrityError
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
@@ -27,6 +27,7 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.refusals import refused
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows, write_config, write_masked_sets
 from tests.train.synthetic import plain_config
@@ -133,9 +134,7 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
         written = config_file(tmp_path / "c.yaml", {"shards": path}, model__heads=by_row)
         return load_config(TrainConfig, written, [])
 
-    with pytest.raises(
-        ConfigurationError, match=r"model\.heads\.masked_lm\.normalize: row would mix two units"
-    ):
+    with refused(r"model\.heads\.masked_lm\.normalize: row would mix two units"):
         open_datasets(config(str(weighted.path)))
 
     assert open_datasets(config(sets[0])).rows == 200
@@ -164,7 +163,7 @@ def test_every_token_has_a_language_embedding(columns, embeddings, message):
         check_languages(manifest, embeddings, Path("set"))
         return
 
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         check_languages(manifest, embeddings, Path("set"))
 
 

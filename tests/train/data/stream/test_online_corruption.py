@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.shards import open_shards
@@ -13,6 +12,7 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.phases import Input
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_counts, write_token_set
+from tests.refusals import refused
 from tests.shard_sets import rows, write_set
 from tests.train.data.stream.streams import ToyCorruption, open_stream
 
@@ -97,9 +97,9 @@ def test_each_set_gets_the_objective_that_reads_it(chain):
 
         assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
 
-        with pytest.raises(ConfigurationError, match="reads samples with"):
+        with refused("reads samples with"):
             corruption_of([other for other in several if other is not entry], samples)
-        with pytest.raises(ConfigurationError, match="2 of its 5 objectives read"):
+        with refused("2 of its 5 objectives read"):
             corruption_of([*several, entry], samples)
 
 
@@ -111,9 +111,7 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_p
     samples = open_shards("memory://online")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(
-        ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"
-    ):
+    with refused("start in a folder that has the recipe's train_tokenizer/"):
         corruption_of([entry], samples)
 
     monkeypatch.chdir(chain)

@@ -4,8 +4,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.train.registries import REGULARIZERS
+from tests.refusals import refused
 
 
 def options(folder):
@@ -48,7 +49,7 @@ def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"is not a file; `clozeline fisher RUN output="):
+    with refused(r"is not a file; `clozeline fisher RUN output="):
         ewc_anchor(tmp_path / "none")
     (tmp_path / "damaged").write_bytes(b"no tensors")
     with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
@@ -60,7 +61,7 @@ def test_other_files_are_refused(tmp_path):
         },
         tmp_path / "other",
     )
-    with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
+    with refused("weight/a ends before element 4"):
         ewc_anchor(tmp_path / "other")
-    with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):
+    with refused("has no weight/b; measure the run"):
         ewc_anchor(tmp_path / "other", "b")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
 from clozeline.train.registries import SCHEDULES
 from tests.contracts import contract
 from tests.declarations import declared
+from tests.refusals import refused
 
 WARM = [name for name in SCHEDULES.available() if name != "slanted_triangular"]
 """Schedules that rise by a warm-up."""
@@ -95,7 +95,7 @@ def test_the_slanted_triangle_is_the_paper_s():
         "a warm-up is the rise"
     )
 
-    with pytest.raises(ConfigurationError, match="rise: has no effect with warmup 100"):
+    with refused("rise: has no effect with warmup 100"):
         rates(1000, 1500, name="slanted_triangular", warmup=100, rise=0.9)
 
     assert rates(1, 1, name="slanted_triangular") == [1.0]
@@ -146,7 +146,7 @@ def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
 )
 @contract(SCHEDULES)
 def test_wrong_options_are_refused(name, change):
-    with pytest.raises(ConfigurationError, match=next(iter(change))):
+    with refused(next(iter(change))):
         SCHEDULES.resolve({"name": name, **case(name), **change})
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
@@ -24,6 +23,7 @@ from clozeline.train.optim.weights.parameter_groups import depths_below_heads, p
 from tests.contracts import contract
 from tests.model.small_models import SPELLINGS, small_config
 from tests.model.small_models import VOCABULARY as WORDS
+from tests.refusals import refused
 from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
@@ -135,9 +135,7 @@ def test_scalar_parameter_is_refused():
     model = nn.Module()
     model.scale = nn.Parameter(torch.tensor(1.0))
 
-    with pytest.raises(
-        ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"
-    ):
+    with refused(r"scale has no dimension: give it the shape \[1\]"):
         parameter_groups(model, 0.0)
 
 
@@ -284,7 +282,7 @@ def test_modules_that_only_compute():
     ids=["near", "part-of-a-name", "broken", "all"],
 )
 def test_mistakes(patterns, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         freeze(small(), patterns)
 
 
