@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -176,6 +177,7 @@ class ModelConfig:
             self._attention_problems,
             self._position_problems,
             self._share_problems,
+            self._family_problems,
         ):
             for problem in check():
                 raise ValueError(problem)
@@ -206,6 +208,11 @@ class ModelConfig:
                 "languages: only an encoder reads them; set it to 0, or change family "
                 f"'{self.family}'"
             )
+
+    def _family_problems(self) -> Iterator[str]:
+        for key, value in FAMILIES.load_class(self.family).fixed.items():
+            if (actual := attrgetter(key)(self)) != value:
+                yield f"{key}: the family {self.family} needs {json.dumps(value)}, got {actual}"
 
     def _attention_problems(self) -> Iterator[str]:
         widths = {

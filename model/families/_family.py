@@ -46,6 +46,8 @@ class ModelFamily(Declared, nn.Module, ABC):
     """Whether tokens enter as characters, so that the model needs the bytes of each token."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
+    fixed: ClassVar[Mapping[str, object]] = {}
+    """Keys of the configuration that it does not read, with the only value that they may have."""
     config: ModelConfig
     """Configuration of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False

@@ -1,13 +1,12 @@
 """XLNet (arXiv 1906.08237): a content stream, and a query stream that does not see its tokens."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from clozeline.columns import INPUT_IDS, LENGTHS, RANK, TYPE_IDS
-from clozeline.errors import ConfigurationError
 from clozeline.model.compilation.host_shapes import prediction_positions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import ModelFamily
@@ -33,10 +32,25 @@ class XLNet(ModelFamily):
     reads = (INPUT_IDS, LENGTHS)
     left_padding = True
     optional = (RANK, TYPE_IDS)
+    fixed: ClassVar = {
+        "position.kind": "sinusoidal",
+        "position.waves": "interleaved",
+        "position.disentangled": None,
+        "type_vocab_size": 0,
+        "kv_heads": None,
+        "bias.qkv": False,
+        "bias.out": False,
+        "share.groups": None,
+        "first_norm": True,
+        "local": None,
+        "qk_norm": None,
+        "attn_logit_softcapping": None,
+        "languages": 0,
+        "scale_by_depth": False,
+    }
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
-        _refuse_unread(config)
         self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.unknown = nn.Parameter(torch.zeros(config.embedding_width))
@@ -104,30 +118,3 @@ class XLNet(ModelFamily):
         """Return what the query of a predicted position adds: no keys, values or waves."""
         layers: Any = self.layers
         return sum(layer.flops(1, tokens) for layer in layers)
-
-
-def _refuse_unread(config: ModelConfig) -> None:
-    """Raise ConfigurationError for a key that relative attention does not read.
-
-    Such a key must keep its neutral value.
-    """
-    neutral_values = (
-        ("position.kind", config.position.kind, "sinusoidal"),
-        ("type_vocab_size", config.type_vocab_size, 0),
-        ("kv_heads", config.key_value_heads, config.attention_heads),
-        ("bias.qkv", config.bias.qkv, False),
-        ("bias.out", config.bias.out, False),
-        ("share.groups", config.layer_groups, config.layers),
-        ("first_norm", config.first_norm, True),
-        ("local", config.local, None),
-        ("qk_norm", config.qk_norm, None),
-        ("attn_logit_softcapping", config.attn_logit_softcapping, None),
-        ("languages", config.languages, 0),
-        ("scale_by_depth", config.scale_by_depth, False),
-        ("position.disentangled", config.position.disentangled, None),
-    )
-
-    for key, actual, expected in neutral_values:
-        if actual != expected:
-            where = f"in the family {config.family}"
-            raise ConfigurationError(f"model.{key}: expected {expected!r} {where}, got {actual!r}")

@@ -34,45 +34,6 @@ class BottleneckConfig(ModelConfig):
     """The norms of the body are a weight and a bias without statistics; false: the norm that `norm`
     names. Heads always use `norm`."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        needed = {
-            "norm_place": "post",
-            "final_norm": False,
-            "emb_norm": True,
-            "emb_scale": False,
-            "scale_by_depth": False,
-            "local": None,
-            "qk_norm": None,
-            "parallel": None,
-            "languages": 0,
-        }
-        for key, value in needed.items():
-            if (actual := getattr(self, key)) != value:
-                raise ValueError(f"{key}: expected {value} in a bottleneck stack, got {actual}")
-        # keys of this architecture that take further values
-        if self.dropout.output:
-            raise ValueError(
-                "dropout.output: has no effect in a bottleneck stack, which has no final norm: set "
-                "dropout.hidden"
-            )
-
-        if self.position.kind != "learned":
-            raise ValueError(
-                f"position.kind: expected learned in a bottleneck stack, got {self.position.kind}"
-            )
-
-        if self.position.disentangled is not None:
-            raise ValueError(
-                "position.disentangled: a bottleneck stack has no relative positions; remove the "
-                "key"
-            )
-
-        if self.share.groups is not None:
-            raise ValueError(
-                f"share.groups: a bottleneck stack shares no layers, got {self.share.groups}"
-            )
-
     @property
     def head_width(self) -> int:
         return self.head_dim or self.bottleneck_dim // self.attention_heads

@@ -17,16 +17,16 @@ from tests.model.small_models import small_config
     [
         ({"bottleneck_dim": 10}, "bottleneck_dim 10 is not a multiple of 4 heads"),
         ({"kv_heads": 3}, "kv_heads: expected a divisor of attention_heads 4, got 3"),
-        ({"qk_norm": "all"}, "qk_norm: expected None in a bottleneck stack, got all"),
-        ({"norm_place": "pre"}, "norm_place: expected post in a bottleneck stack, got pre"),
-        ({"final_norm": True}, "final_norm: expected False in a bottleneck stack, got True"),
+        ({"qk_norm": "all"}, "qk_norm: the family mobilebert needs null, got all"),
+        ({"norm_place": "pre"}, 'norm_place: the family mobilebert needs "post", got pre'),
+        ({"final_norm": True}, "final_norm: the family mobilebert needs false, got True"),
         (
             {"position": {"kind": "rope"}},
-            "position.kind: expected learned in a bottleneck stack, got rope",
+            'position.kind: the family mobilebert needs "learned", got rope',
         ),
         (
             {"share": ShareConfig(groups=1)},
-            "share.groups: a bottleneck stack shares no layers, got 1",
+            "share.groups: the family mobilebert needs null, got 1",
         ),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),

@@ -3,7 +3,6 @@ is refused."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -476,4 +475,4 @@ def effective(config):
     sizes = {"kv_heads": config.key_value_heads, "head_dim": config.head_width}
     if config.architecture == "encoder_decoder":
         sizes["decoder_layers"] = config.decoder_depth
-    return replace(config, **sizes)
+    return vars(config) | sizes
