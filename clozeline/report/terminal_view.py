@@ -79,7 +79,8 @@ def print_view(view: Section, console: Console) -> None:
     with console.use_theme(_STYLES):
         for part in view.parts:
             for drawn in _draw(part, console):
-                console.print(drawn, soft_wrap=isinstance(part, Grid))
+                # lines of words may be longer than the terminal, tables may not
+                console.print(drawn, soft_wrap=isinstance(drawn, Text) and drawn.no_wrap)
 
 
 def show_view(view: Section, html: Path | None) -> None:
@@ -171,7 +172,7 @@ def _align(blocks: Sequence[Block], width: int | None) -> Iterator[Text]:
         widths = [max(cell_len(word.text) for word in column) for column in columns]
         for first, last in _parts(widths, None if width is None else width - indent):
             for title, words in block:
-                line = Text(_pad(title if first == 0 else "", indent))
+                line = Text(_pad(title if first == 0 else "", indent), no_wrap=True)
                 for word, size in zip(words[first:last], widths[first:last], strict=True):
                     line.append(_text(word)).append(_pad("", size - cell_len(word.text) + 1))
                 line.rstrip()

@@ -20,6 +20,7 @@ from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
+from clozeline.pipeline.shards.set_table import set_table
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import Viewed
@@ -147,21 +148,9 @@ class ShardSet(Viewed):
 
     def view(self) -> Section:
         """Return sizes and columns of the set."""
-        manifest = self.manifest
-        totals = self.manifest.totals
-        sizes = {
-            "rows": f"{totals.samples:,}",
-            "tokens": f"{totals.tokens:,}",
-            "shards": f"{totals.shards:,}",
-            "bytes": f"{totals.bytes:,}",
-            "token ids": f"{manifest.tokenizer.vocab_size:,}",
-        }
-        if manifest.objective is not None:
-            sizes["objective"] = manifest.objective.label
-
-        columns = [(each.name, each.arrow_type, each.description) for each in self.columns]
-        meanings = Table("", ("column", "type", "meaning"), columns)
-        return Section(f"shard set {manifest.name}", [Table("", (), [*sizes.items()]), meanings])
+        rows = [(each.name, each.arrow_type, each.description) for each in self.columns]
+        columns = Table("", ("column", "type", "meaning"), rows)
+        return Section(f"shard set {self.manifest.name}", [set_table(self.manifest), columns])
 
     @property
     def digest(self) -> str:

@@ -7,10 +7,12 @@ seed=S global_batch=G`.
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clozeline.columns import Role
 from clozeline.configuration.config import config_class
@@ -20,27 +22,15 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.report.terminal_view import print_view
+from clozeline.report.views import Grid, Section, Span
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, FeedOptions, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
-
-_PRINTED_APART: Final = (
-    "place",
-    "lane",
-    "set",
-    "epoch",
-    "document",
-    "source",
-    "source_offset",
-    "url",
-    "metadata",
-    "others",
-    "partner",
-)
-"""properties that are not shown in a separate line"""
 
 
 @config_class
@@ -57,6 +47,8 @@ class ExplainOptions(TokenizerOption, FeedOptions):
     """tokens shown per text"""
     json: bool = False
     """print one JSON object per row"""
+    verbose: bool = False
+    """also print the hashes that name samples and documents"""
 
 
 def explain(
@@ -104,12 +96,14 @@ def explain(
             }
 
             properties["set"] = shards.manifest.name
-            if visit.stored:
-                properties |= row_origins.storage_location(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
-                properties |= _describe_row(row, documents[visit.stored]) | partners.get(
-                    visit.stored, {}
+                properties |= row_origins.describe_row(
+                    shards,
+                    visit.stored,
+                    row,
+                    documents[visit.stored],
+                    partners.get(visit.stored, {}),
                 )
                 numbers = {
                     name: row.columns[name]
@@ -126,6 +120,7 @@ def explain(
 
                 properties |= {"filler": skipped} if skipped else shown
             elif visit.stored:
+                properties |= row_origins.storage_location(shards, *visit.stored)
                 properties["filler"] = unread[visit.stored[0]]
 
             facts_by_position[position] = properties
@@ -176,21 +171,6 @@ def _row_reader(feed: Feed, source: int) -> Callable[[RowBatch, int], tuple[Shar
     return corrupt
 
 
-def _describe_row(row: ShardRow, documents: list[dict[str, object]]) -> dict[str, Any]:
-    """Describe a row: its first document, the `others` that start in it, and the number of all."""
-    fixed = row.fixed
-    starts = row.columns.get("document_starts", ())
-    return {
-        "sample": f"{int(fixed['uid']):016x}",
-        "variant": int(fixed["variant"]),
-        **documents[0],
-        "document_offset": int(fixed["document_offset"]),
-        "copy": int(fixed["copy"]),
-        "documents": max(len(documents), len(starts)),
-        "others": documents[1:],
-    }
-
-
 def _decode_texts(
     row: ShardRow, roles: Mapping[str, Role], pieces: TokenRenderer | None, limit: int
 ) -> Iterator[tuple[str, str]]:
@@ -199,31 +179,29 @@ def _decode_texts(
             ids = row.columns[name][:limit].tolist()
             if pieces is None:
                 text = " ".join(map(str, ids))
-            elif role.use == "label":
-                text = " | ".join("".join(pieces.piece(token).split()) or "␣" for token in ids)
+            elif role.use == "label" and role.of in row.columns:
+                text = " | ".join(label_runs(ids, row.columns[role.of][:limit], pieces))
             else:
                 text = " ".join(pieces.text(ids).replace("⏎", "").split())
             yield name, text + (" …" if len(row.columns[name]) > limit else "")
 
 
-def _format_row(properties: dict[str, Any]) -> Iterator[str]:
-    """Yield a line with the position of a row, then a line for each of its properties."""
-    filler = "" if "shard" in properties else ": filler row, weight 0"
-    yield (
-        f"{properties['place']:>5}  lane {properties['lane']}, {properties['set']}, epoch "
-        f"{properties['epoch']}{filler}"
-    )
-    documents = [("document", properties)] if "document" in properties else []
-    documents += [("then document", other) for other in properties.get("others", ())]
-    documents += [("partner document", properties["partner"])] if "partner" in properties else []
-    shown = [
-        (name, f"{each['document']}{row_origins.describe_origin(each)}") for name, each in documents
-    ]
-    for name, value in (
-        *shown,
-        *((name, value) for name, value in properties.items() if name not in _PRINTED_APART),
-    ):
-        yield f"       {name}: {value}"
+def label_runs(ids: list[int], positions: NDArray[Any], pieces: TokenRenderer) -> Iterator[str]:
+    """Yield labels of consecutive positions as text, which has whole letters, after positions."""
+    ends = np.flatnonzero(np.diff(positions.astype(np.int64)) != 1) + 1
+    for first, last in pairwise((0, *ends.tolist(), len(ids))):
+        text = pieces.piece(ids[first]) if last == first + 1 else pieces.text(ids[first:last])
+        at = f"{positions[first]}-{positions[last - 1]}" if last > first + 1 else positions[first]
+        yield f"{at} {' '.join(text.split()) or '␣'}"
+
+
+def _show_row(facts: dict[str, Any], *, hashes: bool) -> Section:
+    """Return the facts of a row, titled with its place in the batch."""
+    place, lane, epoch, name = (facts.pop(key) for key in ("place", "lane", "epoch", "set"))
+    lines = row_origins.list_facts(facts, hashes=hashes)
+    lines += [] if "shard" in facts else [("filler", "row of weight 0")]
+    grid = Grid([[(name, [Span(text)])] for name, text in lines])
+    return Section(f"{place}: lane {lane}, {name}, epoch {epoch}", [grid])
 
 
 def _print_batch(options: ExplainOptions) -> None:
@@ -243,16 +221,19 @@ def _print_batch(options: ExplainOptions) -> None:
     )
     rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
 
-    if not options.json:
-        names = " + ".join(feed.reading.names(feed.reading.span_at(samples // feed.lanes)))
-        step = feed.step(samples)
-        number = f", step {step:,}" if feed.samples(step) == samples else ""
-        until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
-        print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
-
-    for properties in rows:
-        as_json = json.dumps(properties, ensure_ascii=False) if options.json else None
-        print(as_json or "\n".join(_format_row(properties)))
+    if options.json:
+        for facts in rows:
+            print(json.dumps(facts, ensure_ascii=False))
+        return
+    names = " + ".join(feed.reading.names(feed.reading.span_at(samples // feed.lanes)))
+    step = feed.step(samples)
+    number = f", step {step:,}" if feed.samples(step) == samples else ""
+    until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
+    title = f"{names}: {until}{number}{STATES[feed.state(samples)]}"
+    print_view(
+        Section("", [title, *(_show_row(facts, hashes=options.verbose) for facts in rows)]),
+        Terminal(),
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError
@@ -19,17 +21,19 @@ from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
+from clozeline.pipeline.shards.set_table import set_table
 from clozeline.report.terminal_view import View, show_view
 from clozeline.report.views import Part, Table
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
-from clozeline.tools.shards.viewer.sheets import (
-    column_sheet,
-    origin_sheet,
-    score_sheets,
-    set_sheet,
+from clozeline.tools.shards.provenance.row_origins import (
+    describe_row,
+    documents_of,
+    list_facts,
+    partners_of,
 )
+from clozeline.tools.shards.viewer.sheets import column_sheet, score_sheets
 
 
 @config_class
@@ -75,9 +79,13 @@ def view_of(
     answer = {} if kind is None else kind.describe_answer(row)
     answers = [Table("what the row asks for", (), [*answer.items()])] if answer else []
     manifest = shards.manifest
+    at = {(block, in_block): shards.read_block(block).take(np.array([in_block]))}
+    (documents,) = documents_of(shards, at).values()
+    partner = partners_of(shards, at).get((block, in_block), {})
+    facts = describe_row(shards, (block, in_block), row, documents, partner)
     sheets = (
-        origin_sheet(shards, block, in_block, row),
-        set_sheet(manifest),
+        Table("where it comes from", (), list_facts(facts, hashes=True)),
+        set_table(manifest),
         column_sheet(manifest, row),
     )
 

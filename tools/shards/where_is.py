@@ -26,7 +26,11 @@ from clozeline.tools.shards.provenance.document_table import (
     find_documents,
     rejections_at,
 )
-from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
+from clozeline.tools.shards.provenance.row_origins import (
+    describe_document,
+    origin_of,
+    storage_location,
+)
 from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
 
 _SAMPLE_DIGITS: Final = 16
@@ -165,7 +169,7 @@ def _summarize(
     undecided: str,
 ) -> Iterator[str]:
     for uid, line in documents.items():
-        yield f"document {uid.hex()}{describe_origin(line or {})}"
+        yield f"document {describe_document(origin_of(uid, line))}"
     samples = len({(reading["set"], reading["sample"]) for reading in readings})
     counts = Counter(reading.get("state") for reading in readings)
     states = ", ".join(

@@ -222,22 +222,17 @@ def test_shares_are_those_of_the_rows(made):
 
     assert language == ("en", sum(len(row["input_ids"]) for row in rows), 100)
 
-    facts = dict(next(one for title, one in found.items() if title == shards.manifest.name).rows)
+    facts = dict(found["set"].rows)
     sizes = [shard.rows for shard in shards.manifest.shards]
     size = sum(shards.shard_path(number).stat().st_size for number in range(len(sizes)))
     tokens = sum(len(row["input_ids"]) for row in rows)
 
-    assert {name: value for name, value in facts.items() if "skipped" not in name} == {
-        "rows": len(rows),
-        "tokens": tokens,
-        "blocks": len(shards.index),
-        "shards": len(sizes),
-        "bytes": size,
-        "fewest rows in a shard": min(sizes),
-        "most rows in a shard": max(sizes),
-        "bytes per token": pytest.approx(size / tokens),
-        "bytes per row": pytest.approx(size / len(rows)),
-    }
+    assert facts["rows"].startswith(f"{len(rows):,} with {tokens:,} tokens, ")
+    assert facts["files"].startswith(
+        f"{len(sizes)} shards of {min(sizes)} to {max(sizes)} rows, {len(shards.index)} blocks of "
+    )
+    assert f"{size:,} bytes" in facts["files"]
+    assert facts["files"].endswith(f", {size / tokens:.2f} a token")
 
 
 def test_columns_of_a_few_numbers_are_classes(tmp_path):

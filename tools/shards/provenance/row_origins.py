@@ -5,9 +5,9 @@ Source, URL, id and declared metadata come from the tables of `encode`.
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
@@ -15,6 +15,11 @@ from clozeline.tools.shards.provenance.row_search import PAIR_LABEL, PARTNER, fi
 
 BlockRow: TypeAlias = tuple[int, int]
 """Block number over all shards, and row in the block."""
+
+_OF_DOCUMENTS: Final = (
+    *("document", "source", "source_offset", "length", "url", "metadata"),
+    *("others", "partner"),
+)
 
 
 def documents_of(
@@ -32,7 +37,9 @@ def documents_of(
         for at, rows in stored.items()
     }
     lines = find_documents(shards.path, {uid for row_uids in uids.values() for uid in row_uids})
-    return {at: [_origin(uid, lines.get(uid)) for uid in row_uids] for at, row_uids in uids.items()}
+    return {
+        at: [origin_of(uid, lines.get(uid)) for uid in row_uids] for at, row_uids in uids.items()
+    }
 
 
 def partners_of(
@@ -56,23 +63,55 @@ def partners_of(
             )
 
     lines = find_documents(shards.path, set(uids.values()))
-    return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
+    return {at: {"partner": origin_of(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
-def describe_origin(document: Mapping[str, Any]) -> str:
-    """Return source, offset, URL, id and metadata as a suffix for a document's name.
+def describe_row(
+    shards: ShardSet,
+    at: BlockRow,
+    row: ShardRow,
+    documents: list[dict[str, Any]],
+    partner: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return where a row is stored, its first document, the `others` and the number of all."""
+    fixed = row.fixed
+    facts = storage_location(shards, *at)
+    if "uid" in fixed:
+        facts["sample"] = f"{int(fixed['uid']):016x}"
+    names = ("variant", "part", "document_offset", "copy")
+    facts |= {name: int(fixed[name]) for name in names if name in fixed}
+    if shards.manifest.languages:
+        facts["language"] = shards.manifest.languages[int(fixed["language"])]
+    count = max(len(documents), len(row.columns.get("document_starts", ())))
+    return {**facts, **documents[0], "documents": count, "others": documents[1:], **partner}
 
-    "" if unknown.
+
+def list_facts(facts: Mapping[str, Any], *, hashes: bool) -> list[tuple[str, str]]:
+    """Return the facts of a row as names and texts: its documents, then all single values.
+
+    With `hashes`, documents and samples also have their uids.
     """
-    if "source" not in document:
-        return ""
-    url = f", {document['url']}" if document["url"] else ""
-    metadata: Mapping[str, str] = document.get("metadata") or describe_record(document)
-    named = "".join(f", {name} {value}" for name, value in metadata.items())
-    return (
-        f": {document['source']}, record at "
-        f"{document.get('source_offset', document.get('offset')):,}{url}{named}"
-    )
+    documents = [("document", facts)] if "document" in facts else []
+    documents += [("then document", other) for other in facts.get("others", ())]
+    documents += [("partner document", facts["partner"])] if "partner" in facts else []
+    lines = [(name, describe_document(each, hashes=hashes)) for name, each in documents]
+    hidden = _OF_DOCUMENTS if hashes else (*_OF_DOCUMENTS, "sample")
+    return lines + [(name, str(value)) for name, value in facts.items() if name not in hidden]
+
+
+def describe_document(document: Mapping[str, Any], *, hashes: bool = True) -> str:
+    """Return source, offset, URL, id and metadata of a document, as far as they are known.
+
+    Its uid stands in front with `hashes`, or if nothing else is known.
+    """
+    known = [document["document"]] if hashes or "source" not in document else []
+    if "source" in document:
+        url = [document["url"]] if document["url"] else []
+        metadata = document.get("metadata", {}).items()
+        named = [f"{name} {value}" for name, value in metadata]
+        place = f"record at {document['source_offset']:,}, {document['length']:,} long"
+        known.append(", ".join([document["source"], place, *url, *named]))
+    return ": ".join(known)
 
 
 def describe_record(document: Mapping[str, Any]) -> dict[str, str]:
@@ -81,7 +120,7 @@ def describe_record(document: Mapping[str, Any]) -> dict[str, str]:
     identity = document.get("id")
     values = declared if identity is None else {"id": identity, **declared}
     return {
-        name: value if isinstance(value, str) else json.dumps(value)
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in values.items()
     }
 
@@ -92,10 +131,12 @@ def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, object
     return {"shard": path, "block": int(shards.index.block[block]), "row": row}
 
 
-def _origin(uid: bytes, line: dict[str, object] | None) -> dict[str, object]:
-    origin: dict[str, object] = {"document": uid.hex()}
+def origin_of(uid: bytes, line: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a document as its table lists it; `line` is None if no table does."""
+    origin: dict[str, Any] = {"document": uid.hex()}
     if line is not None:
-        origin |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
+        origin |= {name: line[name] for name in ("source", "length", "url")}
+        origin["source_offset"] = line["offset"]
         if metadata := describe_record(line):
             origin["metadata"] = metadata
     return origin

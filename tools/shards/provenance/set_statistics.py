@@ -14,6 +14,7 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
+from clozeline.pipeline.shards.set_table import set_table
 from clozeline.report.views import Cell, Table
 
 Counts = NDArray[np.int64]
@@ -133,38 +134,13 @@ _MAX_CLASSES: Final = 16
 def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[Table]:
     """Return the tables that have rows for this set."""
     all_tables = [
-        _file_table(shards),
+        set_table(shards.manifest),
         _length_table(sums),
         *_label_tables(sums),
         _coverage_table(sums, pieces),
     ]
     all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
     return [table for table in all_tables if table.rows]
-
-
-def _file_table(shards: ShardSet) -> Table:
-    manifest = shards.manifest
-    totals = manifest.totals
-    rows = [shard.rows for shard in manifest.shards] or [0]
-    cells: list[Sequence[Cell]] = [
-        ("rows", totals.samples),
-        ("tokens", totals.tokens),
-        ("blocks", totals.blocks),
-        ("shards", totals.shards),
-        ("fewest rows in a shard", min(rows)),
-        ("most rows in a shard", max(rows)),
-        ("bytes", totals.bytes),
-        ("bytes per token", totals.bytes / max(1, totals.tokens)),
-        ("bytes per row", totals.bytes / max(1, totals.samples)),
-    ]
-
-    cells += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
-
-    form = (
-        f"{manifest.kind}, {manifest.container}, {manifest.compression}, blocks of "
-        f"{manifest.block_rows:,} rows"
-    )
-    return Table(f"{manifest.name} ({form})", (), cells)
 
 
 def _length_table(sums: Tally) -> Table:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.set_table import set_table
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals, select_extra
 from clozeline.tools.shards.inspect_shard import view_of
-from clozeline.tools.shards.viewer.sheets import set_sheet
 from tests.pipeline.miniature import text, write_recipe
 
 RECIPE = """
@@ -80,7 +80,7 @@ def test_declared_columns_are_in_the_view_of_a_row_and_in_the_manifest(tmp_path,
     assert "score" in shown
     assert "secret" not in shown
 
-    sheet = set_sheet(Manifest.load(output / "encode" / "manifest.json"))
+    sheet = set_table(Manifest.load(output / "encode" / "manifest.json"))
     shown = {str(name): str(value) for name, value in sheet.rows}
 
     assert "cc-by: 13 documents" in shown["license"]

@@ -150,7 +150,9 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
 
     lines = capsys.readouterr().out.splitlines()
 
-    assert lines[0] == f"document {known[url]}: crawl/page.warc.gz, record at 3,000, {url}"
+    assert (
+        lines[0] == f"document {known[url]}: crawl/page.warc.gz, record at 3,000, 900 long, {url}"
+    )
     assert lines[1].endswith(f" samples, {len(by_url.splitlines())} readings")
     assert where_is([str(manifest), "--url", "http://site.example/2*"]) == 0
 

@@ -2,17 +2,21 @@
 else."""
 
 import json
+import re
 import shutil
+from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.views import visible
 from clozeline.tools.runs.data.feed import Feed
-from clozeline.tools.shards.explain_batch import explain
+from clozeline.tools.shards.explain_batch import explain, label_runs
 from clozeline.tools.shards.explain_batch import main as explain_batch
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases
@@ -56,13 +60,41 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
 
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
 
-        labels = [
-            "".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()
-        ]
+        runs = [re.match(r"(\d+)(?:-(\d+))? \S", run) for run in facts["label_ids"].split(" | ")]
+        labels = [range(int(run[1]), int(run[2] or run[1]) + 1) for run in runs]
 
-        assert facts["label_ids"].split(" | ") == labels
+        assert [*chain(*labels)] == row["label_positions"].tolist()
 
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
+
+
+class Letters:
+    """A tokenizer whose ids are the bytes of texts, and so no whole letters."""
+
+    vocabulary = SimpleNamespace(special={}, size=0, sentinels=())
+
+    def decode_part(self, ids):
+        return bytes(ids).decode("utf-8", "replace")
+
+    def piece(self, token):
+        return f"<{token:02X}>"
+
+
+def test_labels_have_whole_letters_and_their_positions():
+    ids = [*"né".encode(), *"é".encode()[:1], *b" x"]
+    runs = label_runs(ids, np.array([3, 4, 5, 9, 11, 12], np.uint16), TokenRenderer(Letters()))
+    assert [*runs] == ["3-5 né", "9 <C3>", "11-12 x"]
+
+
+def test_hashes_are_printed_only_when_asked(shard_sets, capsys):
+    manifest = str(example_sets(shard_sets)["masked_lm"][0])
+    shown = {}
+    for words in ((), ("--verbose",)):
+        assert explain_batch([manifest, "--step", "1", "--global-batch", "8", *words]) == 0
+        shown[words] = re.findall(r"\b(?:[0-9a-f]{16}|[0-9a-f]{32})\b", capsys.readouterr().out)
+
+    assert shown[()] == []
+    assert len(shown["--verbose",]) >= 16
 
 
 def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
@@ -96,7 +128,7 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
         out = capsys.readouterr().out
 
         assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
-        assert out.count("\n       document: ") == size
+        assert out.count("\ndocument  ") == size
         assert "filler" not in out
 
 
@@ -143,9 +175,9 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
 
     out = capsys.readouterr().out
 
-    assert out.count("filler: skipped by the objective (too_short)") == 8
-    assert out.count("\n       document: ") == 8
-    assert "ids: " not in out
+    assert out.count("skipped by the objective (too_short)") == 8
+    assert out.count("\ndocument  ") == 8
+    assert "ids  " not in out
     assert (
         explain_batch(
             [
@@ -158,7 +190,7 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
         )
         == 0
     )
-    assert capsys.readouterr().out.count(", epoch 0: filler row, weight 0\n") == 3
+    assert capsys.readouterr().out.count(", epoch 0\nfiller  row of weight 0\n") == 3
 
 
 def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys):

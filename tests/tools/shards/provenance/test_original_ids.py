@@ -124,11 +124,11 @@ def test_a_row_is_shown_with_the_id_and_the_metadata_of_its_record(output, folde
             for part in view_of(path, number).parts
             if getattr(part, "title", "") == "where it comes from"
         )
-        facts = {str(name): str(value) for name, value in sheet.rows}
-        record = int(facts["license"].removeprefix("cc-"))
+        document = dict(sheet.rows)["document"]
+        _, record = document.split("license cc-")
+        named = "" if identity(int(record)) is None else f", id {identity(int(record))}"
 
-        assert facts["url"] == f"http://site.example/{record}"
-        assert facts.get("id") == (None if identity(record) is None else str(identity(record)))
+        assert document.endswith(f", http://site.example/{record}{named}, license cc-{record}")
 
 
 def test_the_rows_of_a_batch_are_shown_with_ids(output, capsys):
