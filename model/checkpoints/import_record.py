@@ -77,16 +77,6 @@ def read_import_record(path: Path) -> ImportRecord:
     return record
 
 
-def find_imported_tokenizer(folder: Path) -> Path | None:
-    """Return the folder of an imported model's tokenizer; None: it has none, or is not an import.
-
-    The tokenizer may be damaged or missing, which is reported when it is loaded.
-    """
-    path = folder / IMPORT_RECORD
-    name = read_import_record(path).tokenizer if path.is_file() else None
-    return None if name is None else folder / name
-
-
 def read_checkpoint_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file.
 

@@ -17,16 +17,14 @@ from xxhash import xxh3_128
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
-from clozeline.model.checkpoints.import_record import find_imported_tokenizer
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
+from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import (
     SETS_FILE,
-    TOKENIZER_FOLDER,
     RecordedSet,
     read_sets,
     tokenizer_of_run,
@@ -178,10 +176,8 @@ class TrainedModel:
             with suppress(ConfigurationError):
                 return tokenizer_of_run(self.folder, self.recorded[0])
             return None
-        inside = self.folder / TOKENIZER_FOLDER
-        return find_imported_tokenizer(self.folder) or (
-            inside if (inside / VOCABULARY_FILE).is_file() else None
-        )
+        found = find_clozeline_tokenizer(self.folder)
+        return None if found is None else found.folder
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -113,16 +113,11 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
 
 def table_multiple(source: Path, rows: int) -> int:
     """Return `vocab_multiple` of a model folder; 1 if it has no tokenizer of this vocabulary."""
-    from clozeline.model.checkpoints.import_record import find_imported_tokenizer
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-    from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
     try:
-        if (imported := find_imported_tokenizer(source)) is not None:
-            tokenizer = load_tokenizer(imported)
-        else:
-            with tempfile.TemporaryDirectory() as folder:
-                tokenizer = import_tokenizer(source, Path(folder))
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer = import_tokenizer(source, Path(folder))
     except (ClozelineError, OSError):  # without a usable tokenizer
         return 1
 

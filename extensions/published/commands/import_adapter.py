@@ -7,15 +7,11 @@ on: an imported model, a transformers folder, or a training run. OUTPUT gets a m
 it for peft again, and `model.init_from` trains it further.
 """
 
-import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.files import publish
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 
 
@@ -54,13 +50,7 @@ def _import(options: ImportAdapterOptions) -> None:
     elif base.tokenizer_folder is None:
         notes.append(add_tokenizer(options.base, options.output / TOKENIZER, checkpoint.vocab_size))
     else:
-        with tempfile.TemporaryDirectory() as probe:  # a damaged tokenizer leaves no files
-            import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
-        for path in sorted(path for path in base.tokenizer_folder.rglob("*") if path.is_file()):
-            with publish(
-                options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)
-            ) as temporary:
-                shutil.copyfile(path, temporary)
+        import_tokenizer(base.tokenizer_folder, options.output / TOKENIZER)
 
     options.output.mkdir(parents=True, exist_ok=True)
     write_imported(options.output, checkpoint, options.source)

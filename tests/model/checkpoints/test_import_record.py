@@ -11,7 +11,6 @@ from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     ImportRecord,
-    find_imported_tokenizer,
     read_import_record,
 )
 
@@ -37,7 +36,6 @@ def written(folder, plain):
 
 def test_what_the_pipeline_seals_is_read(tmp_path):
     assert read_import_record(written(tmp_path, add_checksum(PLAIN))) == ImportRecord(**PLAIN)
-    assert find_imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
 
 
 def test_a_newer_format_is_refused(tmp_path):
@@ -64,6 +62,5 @@ def test_other_content_is_refused(tmp_path, plain):
 
 
 def test_a_missing_file(tmp_path):
-    assert find_imported_tokenizer(tmp_path) is None
     with pytest.raises(WeightsError, match="import was not finished"):
         read_import_record(tmp_path / IMPORT_RECORD)
