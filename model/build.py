@@ -1,5 +1,6 @@
 """Build a model from its configuration: a family, its heads and adapters, which can be merged."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.columns import ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField
-from clozeline.errors import BatchError, ConfigurationError, WeightsError
-from clozeline.model.adapters import Adapter
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.adapters import Adapters
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import HeadInput, ModelFamily
@@ -25,8 +26,7 @@ from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
-from clozeline.model.registries import ADAPTERS, FAMILIES, HEADS, AdapterComponent
-from clozeline.registry import Component
+from clozeline.model.registries import FAMILIES, HEADS
 
 PONDER: Final = "ponder"
 """Name of the loss of `model.share.universal`, next to the names of heads."""
@@ -72,13 +72,7 @@ class Model(FlopCounts, nn.Module):
 
         if config.quantization is not None:
             round_while_training(self, config.quantization)
-        self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
-        self.adapter_in_use: str | None = None
-        if (chosen := config.adapter) is not None:
-            self.adapters[chosen.name] = chosen.build(self.family)
-            self.use_adapter(chosen.name)
-
-        self.count_parameters()
+        self.adapters = Adapters(self.family, vocab_size, config.adapter)
 
     @property
     def reads(self) -> Mapping[str, BatchField]:
@@ -122,15 +116,8 @@ class Model(FlopCounts, nn.Module):
         return (
             None
             if self.config.position.limit is None
-            else self.config.position.limit - self.positions_taken
+            else self.config.position.limit - self.adapters.positions
         )
-
-    @property
-    def positions_taken(self) -> int:
-        """Positions that the active adapter takes before those of a row."""
-        if self.adapter_in_use is None:
-            return 0
-        return self.adapters[self.adapter_in_use].options.position_count(self.family.architecture)
 
     def adopt_parts(self, model: "Model") -> None:
         """Take over the parts of a built model, under the same names; call it in `__init__`."""
@@ -139,35 +126,12 @@ class Model(FlopCounts, nn.Module):
         self.family = model.family
         self.use_heads(model.config, cast(Heads, model.heads))
         self.adapters = model.adapters
-        self.adapter_in_use = model.adapter_in_use
-        self.count_parameters()
 
     def use_heads(self, config: ModelConfig, heads: Heads) -> None:
         """Replace the heads with those of a configuration that has the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
         self.head_flops = [(head.flops_unit, head.flops()) for head in self.heads.values()]
-
-    def use_adapter(self, name: str | None) -> None:
-        """Activate an adapter instead of the previous one; None: compute without adapters."""
-        adapter = None if name is None else self.find_adapter(name)
-        if self.adapter_in_use is not None:
-            self.adapters[self.adapter_in_use].detach()
-        self.adapter_in_use = name
-        if adapter is not None:
-            adapter.attach(self.family)
-
-    def find_adapter(self, name: str) -> Adapter:
-        """Return an adapter by name.
-
-        Raises:
-            ConfigurationError: the model has no adapter of this name.
-        """
-        if name not in self.adapters:
-            raise ConfigurationError(
-                f"the model has no adapter '{name}'; it has {', '.join(self.adapters) or 'none'}"
-            )
-        return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Return the loss of each head, and the `auxiliary` ones.
@@ -257,15 +221,13 @@ class Model(FlopCounts, nn.Module):
             )
             raise BatchError(f"left_padding: {why}")
 
-    def count_parameters(self) -> None:
-        """Count the parameters of each part again, after an adapter has been added."""
-        # of the token table, each stack and each head; tied parameters count once
-        self.parameters_by_part: dict[str, int] = {}
+    @property
+    def parameters_by_part(self) -> dict[str, int]:
+        """Parameters of the token table, each stack and each head; tied ones count once."""
+        counts = Counter[str]()
         for name, parameter in self.named_parameters():
-            part = name.split(".")[1]
-            self.parameters_by_part[part] = (
-                self.parameters_by_part.get(part, 0) + full_shape(parameter).numel()
-            )
+            counts[name.split(".")[1]] += full_shape(parameter).numel()
+        return counts
 
     def num_parameters(self) -> int:
         """Return the number of parameters; tied parameters count once."""
@@ -352,8 +314,8 @@ def build_model(
         model = Model(config, vocab_size)
     seed = torch.initial_seed() if seed is None else seed
     initialize_parameters(model, config, seed, placement)
-    for adapter in model.adapters.values():
-        adapter.initialize_from(model.family, vocab_size, seed, placement)
+    for name in model.adapters:
+        model.adapters.find(name).initialize_from(model.family, vocab_size, seed, placement)
     if model.family.reads_characters:
         if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(
@@ -366,98 +328,16 @@ def build_model(
     return model
 
 
-# -- adapters: one is active at a time, and only its parameters train ----------------------------
-
-
-def add_adapter(
-    model: Model, name: str, entry: AdapterComponent | Mapping[str, object] | str, *, seed: int = 0
-) -> Adapter:
-    """Add an adapter to a model, initialized from the seed; `use_adapter` activates it.
-
-    `entry` is the adapter's name, or its name and options.
-
-    Raises:
-        ConfigurationError: the name exists or contains a dot, or this model cannot have such an
-            adapter.
-
-    Example:
-        >>> from clozeline.model.configuration.model_config import ModelConfig
-        >>> sizes = {"dim": 4, "layers": 1, "attention_heads": 1, "ffn_dim": 8}
-        >>> c = ModelConfig(family="encoder", heads={"masked_lm": 1.0}, **sizes)
-        >>> model = build_model(c, 9, {})
-        >>> adapter = add_adapter(model, "sst2", {"name": "lora", "rank": 2})
-        >>> model.use_adapter("sst2")
-        >>> sum(parameter.numel() for parameter in adapter.parameters())  # 2 maps, 2 x (4 + 4)
-        32
-    """
-    if not name or "." in name or hasattr(model.adapters, name):
-        known = ", ".join(model.adapters) or "none"
-        raise ConfigurationError(
-            f"adapter '{name}': expected a new name without dots; the model has: {known}"
-        )
-
-    config = entry if isinstance(entry, Component) else ADAPTERS.resolve(entry)
-    adapter = config.build(model.family)
-    model.adapters[name] = adapter
-    initialize_parameters(adapter, model.config, seed, prefix=f"adapters.{name}.")
-    adapter.initialize_from(model.family, model.vocab_size, seed)
-    adapter.to(model.family.tokens.weight).train(model.training)
-    model.count_parameters()
-    return adapter
-
-
 def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
     """Train only the active adapter and the parameters in `trained`, such as those of a new head.
 
     Raises:
         ConfigurationError: no adapter is active.
     """
-    if model.adapter_in_use is None:
+    if model.adapters.active is None:
         raise ConfigurationError(
-            "no adapter is active, so nothing would train: call `use_adapter` first"
+            "no adapter is active, so nothing would train: call `model.adapters.use` first"
         )
-    key = f"adapters.{model.adapter_in_use}."
+    key = f"adapters.{model.adapters.active}."
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.startswith(key) or name in trained)
-
-
-def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into an adapter.
-
-    Raises:
-        WeightsError: names or shapes of parameters differ.
-    """
-    expected = dict(model.find_adapter(name).named_parameters())
-    expected_shapes = {key: list(parameter.shape) for key, parameter in expected.items()}
-    shapes = {key: list(tensor.shape) for key, tensor in weights.items()}
-    if differing := sorted(
-        key for key in {*expected_shapes, *shapes} if expected_shapes.get(key) != shapes.get(key)
-    ):
-        key = differing[0]
-        raise WeightsError(
-            f"adapter '{name}': {key}: expected shape {expected_shapes.get(key)}, got "
-            f"{shapes.get(key)} ({len(differing)} parameters differ): these are the weights of "
-            "another adapter"
-        )
-
-    with torch.no_grad():
-        for key, parameter in expected.items():
-            parameter.copy_(weights[key])
-
-
-def merge_adapter(model: Model, name: str) -> dict[str, Tensor]:
-    """Merge an adapter into the weights of the model and deactivate it; return the old weights.
-
-    `model.family.load_state_dict(before, strict=False)` undoes the merge exactly.
-
-    Raises:
-        ConfigurationError: the adapter's computation cannot be written into weights.
-    """
-    with torch.no_grad():
-        merged = model.find_adapter(name).merge(model.family)
-        before = {key: model.family.get_parameter(key).detach().clone() for key in merged}
-        for key, tensor in merged.items():
-            model.family.get_parameter(key).copy_(tensor)
-    if model.adapter_in_use == name:
-        model.use_adapter(None)
-    return before

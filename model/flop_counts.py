@@ -24,7 +24,7 @@ class FlopCounts:
     heads: Mapping[str, Any]
     head_flops: list[tuple[str, float]]
     """FLOPs of the forward pass of each head, and the unit (label, token or row) they are for"""
-    adapter_in_use: str | None
+    adapters: Any
 
     def flops(
         self,
@@ -48,7 +48,7 @@ class FlopCounts:
             tokens_per_row, target_tokens_per_row, labels_per_row, documents
         )
         trained = any(parameter.requires_grad for parameter in self.family.parameters())
-        below = trained or self.adapter_in_use is not None
+        below = trained or self.adapters.active is not None
         total = body + self.body_backward_flops(tokens_per_row, body)
         for head, forward in zip(self.heads.values(), heads, strict=True):
             total += forward + _head_backward_flops(head, forward, below=below)
@@ -62,7 +62,7 @@ class FlopCounts:
         Products of two states, in attention, always have both.
         """
         # an adapter trains in the lowest layer
-        parts = _parts_of(self.family, adapted=self.adapter_in_use is not None)
+        parts = _parts_of(self.family, adapted=self.adapters.active is not None)
         matrix_flops = 2.0 * tokens * sum(part.entries for part in parts)
         passed = [part for part in parts if part.is_passed]
         state_flops = 2.0 * (forward - matrix_flops) * len(passed) / len(parts)

@@ -22,7 +22,7 @@ from clozeline.extensions.published.conversion.export import (
 )
 from clozeline.extensions.published.conversion.published_texts import find_published
 from clozeline.extensions.published.conversion.tensor_files import weight_files
-from clozeline.model.build import Model, merge_adapter
+from clozeline.model.build import Model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.checkpoints.sources import NewModel
 from clozeline.model.configuration.head import ExitHeadOptions
@@ -297,7 +297,7 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
     if checkpoint.config.adapter is not None:
         copies = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
         model = build_checkpoint(replace(checkpoint, tensors=copies))
-        merge_adapter(model, checkpoint.config.adapter.name)
+        model.adapters.merge(checkpoint.config.adapter.name)
         config = replace(checkpoint.config, adapter=None)
         checkpoint = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
 

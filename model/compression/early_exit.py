@@ -52,10 +52,10 @@ def find_body(model: Model, purpose: str) -> Any:
             positions to its rows.
     """
     body = model.family.find_body(purpose)
-    if model.positions_taken:
+    if model.adapters.positions:
         raise ConfigurationError(
-            f"{purpose}: expected rows of tokens only, got {model.positions_taken} positions of "
-            f"the adapter '{model.adapter_in_use}': deactivate it with use_adapter(None)"
+            f"{purpose}: expected rows of tokens only, got {model.adapters.positions} positions of "
+            f"the adapter '{model.adapters.active}': deactivate it with model.adapters.use(None)"
         )
     return body
 

@@ -44,7 +44,9 @@ class IncrementalDecoder:
         self._rows = [list(row) for row in self.prompts]
         self._short = _max_short_length(model)
         self._was_long = self._is_long()
-        self._cache = Cache(model.positions_taken + tensors[self._text.ids.name].shape[1] + tokens)
+        self._cache = Cache(
+            model.adapters.positions + tensors[self._text.ids.name].shape[1] + tokens
+        )
 
         self._read(tensors, self._positions - 1)
 
@@ -83,7 +85,7 @@ class IncrementalDecoder:
 
     def _is_long(self) -> bool:
         """Return whether the longest row has longrope's frequencies for long rows."""
-        longest = max(map(len, self._rows)) + self._model.positions_taken
+        longest = max(map(len, self._rows)) + self._model.adapters.positions
         return self._short is not None and longest > self._short
 
     def _read_again(self) -> None:

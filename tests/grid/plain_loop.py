@@ -105,8 +105,8 @@ def starting_model(plain):
             for name in named.keys() & weights.keys():
                 named[name].copy_(weights[name])
 
-    if model.adapter_in_use is not None:  # some start from the weights of the model
-        model.adapters[model.adapter_in_use].initialize_from(
+    if model.adapters.active is not None:  # some start from the weights of the model
+        model.adapters[model.adapters.active].initialize_from(
             model.family, plain["vocabulary"], seed
         )
         for name, p in named.items():

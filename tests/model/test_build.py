@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.build import add_adapter, build_model
+from clozeline.model.build import build_model
 from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
 from tests.model.small_models import batch_for, built, small_config
@@ -68,16 +68,16 @@ LORA = {"name": "lora", "rank": 3}
 def test_an_adapter_is_counted_and_starts_by_its_name_and_seed():
     network = build_model(small_config("encoder"), 37, {})
     before = dict(network.parameters_by_part)
-    adapter = add_adapter(network, "a", LORA, seed=4)
+    adapter = network.adapters.add("a", LORA, seed=4)
     added = sum(parameter.numel() for parameter in adapter.parameters())
 
     assert network.parameters_by_part == before | {"a": added}
     assert network.num_parameters() == sum(before.values()) + added
 
-    again = add_adapter(build_model(small_config("encoder"), 37, {}, seed=9), "a", LORA, seed=4)
+    again = build_model(small_config("encoder"), 37, {}, seed=9).adapters.add("a", LORA, seed=4)
     others = [
-        add_adapter(network, "b", LORA, seed=4),
-        add_adapter(network, "c", LORA, seed=5),
+        network.adapters.add("b", LORA, seed=4),
+        network.adapters.add("c", LORA, seed=5),
     ]
     vector = torch.nn.utils.parameters_to_vector
     first, same, *apart = (vector(one.parameters()) for one in (adapter, again, *others))

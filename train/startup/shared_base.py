@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
+from clozeline.model.build import Model, build_heads
 from clozeline.model.checkpoints.checkpoint import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Heads
@@ -42,7 +42,7 @@ class SharedBase:
         if name not in self._heads:
             raise ConfigurationError(f"no run '{name}'; the runs are: {', '.join(self._runs)}")
         self.model.use_heads(*self._heads[name])
-        self.model.use_adapter(name)
+        self.model.adapters.use(name)
         return self.model.eval()
 
     def _add(self, name: str, run: Path) -> None:
@@ -70,12 +70,12 @@ class SharedBase:
         self._refuse_other_body(run, rows, weights)
 
         # add the adapter and the heads of the run
-        add_adapter(self.model, name, config.adapter)
+        adapter = self.model.adapters.add(name, config.adapter)
         prefix = f"adapters.{config.adapter.name}."
         of_adapter = {
             key.removeprefix(prefix): weights[key] for key in weights if key.startswith(prefix)
         }
-        fill_adapter(self.model, name, of_adapter)
+        adapter.load_state_dict(of_adapter)
         self._heads[name] = self._build_heads(config, weights)
 
     def _build_heads(

@@ -97,7 +97,7 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     saved = point.saved
     if folder is None:
         return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
-    if saved is None or model.adapter_in_use is not None:
+    if saved is None or model.adapters.active is not None:
         return _initialize(point, model, folder, shards, placement)
 
     # of a resumed run, the weights are in the checkpoint: the source may be missing
@@ -117,7 +117,7 @@ def _initialize(
 ) -> StartingModel:
     """Copy the weights that `model.init_from` and the model share, and freeze."""
     config = point.config
-    adapter = model.adapter_in_use
+    adapter = model.adapters.active
     source = TrainedModel.open(folder, key="model.init_from", quantized=False)
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):

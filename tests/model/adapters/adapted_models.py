@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from clozeline.model.adapters import Adapter
-from clozeline.model.build import add_adapter
 from clozeline.model.registries import ADAPTERS
 from tests.declarations import declared
 from tests.model.small_models import batch_for, built
@@ -37,8 +36,8 @@ def disturbed(adapters, seed=7):
 def adapted(family, name, /, *, noise=True, changes=(), **keys):
     """A small model in evaluation mode that uses an adapter of this name and these keys."""
     model = built(family, **dict(changes)).eval()
-    add_adapter(model, "own", {"name": name, **keys})
-    model.use_adapter("own")
+    model.adapters.add("own", {"name": name, **keys})
+    model.adapters.use("own")
     if noise:
         disturbed(model.adapters)
     return model

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.build import add_adapter, build_model, fill_adapter, freeze_base, merge_adapter
+from clozeline.model.build import build_model, freeze_base
 from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
@@ -40,7 +40,7 @@ def accepted(family, name):
 def test_a_new_adapter_changes_nothing(name):
     model, tensors = case(name, noise=False)
     with_it = scores(model, tensors)
-    model.use_adapter(None)
+    model.adapters.use(None)
     assert torch.equal(scores(model, tensors), with_it)
 
 
@@ -48,23 +48,23 @@ def test_a_new_adapter_changes_nothing(name):
 def test_adapters_of_a_model_are_switched_by_name(name):
     model, tensors = case(name)
     first = scores(model, tensors)
-    add_adapter(model, "other", {"name": "lora", "targets": ["query"]}, seed=3)
+    model.adapters.add("other", {"name": "lora", "targets": ["query"]}, seed=3)
     disturbed(model.adapters["other"])
-    model.use_adapter("other")
+    model.adapters.use("other")
     second = scores(model, tensors)
-    model.use_adapter(None)
+    model.adapters.use(None)
     alone = scores(model, tensors)
 
     assert not torch.allclose(first, second)
     assert not torch.allclose(first, alone)
     assert torch.equal(alone, scores(built(case_of(name)[0]).eval(), tensors))
 
-    model.use_adapter("own")
+    model.adapters.use("own")
 
     assert torch.equal(scores(model, tensors), first)
 
     with pytest.raises(ConfigurationError, match="no adapter 'absent'; it has own, other"):
-        model.use_adapter("absent")
+        model.adapters.use("absent")
 
 
 @pytest.mark.parametrize("recomputed", [False, True], ids=["kept", "recomputed"])
@@ -101,7 +101,7 @@ def test_the_adapter_alone_trains(name, recomputed):
 def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
     model, tensors = case(name)
     other, _ = case(name, noise=False)
-    fill_adapter(other, "own", dict(model.find_adapter("own").named_parameters()))
+    other.adapters.find("own").load_state_dict(dict(model.adapters.find("own").named_parameters()))
     assert torch.equal(scores(model, tensors), scores(other, tensors))
 
 
@@ -132,9 +132,9 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
     model, tensors = case(name)
     beside = scores(model, tensors)
     bytes_before = {own: parameter.clone() for own, parameter in model.family.named_parameters()}
-    before = merge_adapter(model, "own")
+    before = model.adapters.merge("own")
 
-    assert model.adapter_in_use is None
+    assert model.adapters.active is None
     assert (scores(model, tensors) - beside).abs().max() <= 1e-5
     assert not torch.allclose(
         scores(built(case_of(name)[0]).eval(), tensors),
@@ -149,7 +149,7 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
         for own, parameter in model.family.named_parameters()
     )
 
-    model.use_adapter("own")
+    model.adapters.use("own")
 
     assert torch.equal(scores(model, tensors), beside)
 
@@ -158,7 +158,7 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
 def test_what_no_weight_can_hold_is_not_merged(name):
     model, _ = case(name)
     with pytest.raises(ConfigurationError, match="cannot be merged"):
-        merge_adapter(model, "own")
+        model.adapters.merge("own")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
     scores(model, batch_for(family, columns=8))
     with pytest.raises(BatchError, match="0 to 7"):
         scores(model, batch_for(family, columns=9))
-    model.use_adapter(None)
+    model.adapters.use(None)
     scores(model, batch_for(family, columns=12))
     config = small_config(family, adapter={"name": name, "length": 4}, position=position)
 
@@ -199,4 +199,4 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
 def test_names_of_adapters_are_new_and_without_dots(name):
     model = adapted("encoder", "lora")
     with pytest.raises(ConfigurationError, match="expected a new name without dots"):
-        add_adapter(model, name, "lora")
+        model.adapters.add(name, "lora")

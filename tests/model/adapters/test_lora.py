@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import merge_adapter
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for
 
@@ -33,7 +32,7 @@ def test_a_merge_in_bf16_adds_in_fp32():
         for path, update in model.adapters["own"].parts.items()
     }
 
-    merge_adapter(model, "own")
+    model.adapters.merge("own")
 
     assert all(
         torch.equal(model.family.get_parameter(f"{path}.weight"), value)

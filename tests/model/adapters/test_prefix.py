@@ -26,12 +26,11 @@ def decoder_rows(ids, start=0):
 
 def with_context(model, context):
     """The model with a prefix that holds its own keys and values of the tokens of a context."""
-    from clozeline.model.build import add_adapter
 
     cache = Cache(len(context))
     with torch.no_grad():
         model.family.decode(decoder_rows(torch.tensor([context])), cache)
-    adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context)})
+    adapter = model.adapters.add("context", {"name": "prefix", "length": len(context)})
     kept = {owner: pair for (owner, _), pair in cache._stored.items()}
 
     with torch.no_grad():
@@ -41,7 +40,7 @@ def with_context(model, context):
                 torch.cat([part[0].transpose(0, 1).flatten(1) for part in pair], dim=1)
             )
 
-    model.use_adapter("context")
+    model.adapters.use("context")
     return model
 
 
@@ -73,7 +72,7 @@ def test_keys_and_values_of_a_context_are_the_context(changes, left):
 
     assert (found - whole).abs().max() <= 1e-5
 
-    model.use_adapter(None)
+    model.adapters.use(None)
 
     assert (scores(model, batch)[:, left:] - whole).abs().max() > 1e-3
 

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import add_adapter
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for, built
@@ -35,14 +34,14 @@ def with_tokens(family, tensors):
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder"])
 def test_vectors_of_tokens_are_these_tokens(family):
     model = built(family, **({"position": LONG} if family == "encoder" else {})).eval()
-    add_adapter(model, "own", {"name": "prompt", "length": 3, "tokens": TOKENS})
+    model.adapters.add("own", {"name": "prompt", "length": 3, "tokens": TOKENS})
     tensors = batch_for(family)
     if family == "encoder":
         tensors["type_ids"] = torch.ones_like(tensors["input_ids"])
     longer, added = with_tokens(family, tensors)
     expected = scores(model, longer)[:, added:]
     alone = scores(model, tensors)
-    model.use_adapter("own")
+    model.adapters.use("own")
     found = scores(model, tensors)
     real = (
         torch.arange(found.shape[1]) < tensors.get("decoder_lengths", tensors["lengths"])[:, None]
@@ -55,13 +54,13 @@ def test_vectors_of_tokens_are_these_tokens(family):
 
 def test_it_begins_with_its_tokens_again_and_again_or_with_some_drawn_from_the_seed():
     model = built("encoder")
-    adapter = add_adapter(model, "own", {"name": "prompt", "length": 5, "tokens": TOKENS})
+    adapter = model.adapters.add("own", {"name": "prompt", "length": 5, "tokens": TOKENS})
     (part,) = adapter.parts.values()
 
     assert torch.equal(part.rows, model.family.tokens.weight[[7, 3, 9, 7, 3]])
 
     drawn = [
-        add_adapter(model, f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)
+        model.adapters.add(f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)
     ]
     rows_of = [next(iter(adapter.parts.values())).rows for adapter in drawn]
 
@@ -75,7 +74,7 @@ def test_it_begins_with_its_tokens_again_and_again_or_with_some_drawn_from_the_s
 
 def test_tokens_beyond_the_vocabulary_are_refused():
     with pytest.raises(ConfigurationError, match="expected ids below 37, got 37"):
-        add_adapter(built("encoder"), "own", {"name": "prompt", "tokens": [37]})
+        built("encoder").adapters.add("own", {"name": "prompt", "tokens": [37]})
 
 
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder"])

@@ -102,7 +102,7 @@ def test_the_page_shows_it(folder, monkeypatch):
     names = {}
     exec(code, names)
 
-    assert names["model"].adapter_in_use is None
+    assert names["model"].adapters.active is None
 
 
 def test_runs_beside_other_models_are_refused(folder):

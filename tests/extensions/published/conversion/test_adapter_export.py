@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.conversion.adapter_export import export_adapter
-from clozeline.model.build import add_adapter
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.extensions.published import peers as published
@@ -123,8 +122,8 @@ def compared(folder, case, kind, /, name, change=None, **keys):
     )
 
     alone = scores(model, ours)
-    add_adapter(model, "own", {"name": name, **keys})
-    model.use_adapter("own")
+    model.adapters.add("own", {"name": name, **keys})
+    model.adapters.use("own")
     disturbed(model.adapters)
     if change is not None:
         change(model.adapters)
@@ -199,14 +198,14 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
 )
 def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name, keys, message):
     _, model, trained = headed(tmp_path / "base", case, kind)
-    add_adapter(model, "own", {"name": name, **keys})
+    model.adapters.add("own", {"name": name, **keys})
     with pytest.raises(ConfigurationError, match=message):
         export_adapter(checkpoint_with(tmp_path / "base", model), model.adapters["own"], trained)
 
 
 def test_other_trained_parameters_are_refused(tmp_path):
     _, model, trained = headed(tmp_path / "base", "bert", "classification")
-    add_adapter(model, "own", "lora")
+    model.adapters.add("own", "lora")
 
     with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained with it"):
         export_adapter(

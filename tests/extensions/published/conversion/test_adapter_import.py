@@ -79,7 +79,7 @@ def imported(folder, theirs, kind):
 
     assert (found - expected)[at].abs().max() <= ROUNDING
 
-    model.use_adapter(None)
+    model.adapters.use(None)
 
     assert (scores(model, ours) - expected)[at].abs().max() > 1e-3
 
