@@ -146,7 +146,7 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
     assert said in done.summary.row.notes
 
 
-def test_recipes_of_books_and_of_reddit(tmp_path):
+def test_a_recipe_of_books(tmp_path):
     """The parts of a word meet again across a page, and what is removed is counted by filter."""
     page = "\n".join(
         f"a line of the book, number {word}"
@@ -167,21 +167,6 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
         "page_numbers.page_numbers",
         "dehyphenate.hyphens",
     }
-
-    rows = [
-        {"body": "[deleted]"},
-        {"body": "&gt; Is it?\n\nYes."},
-        {"body": "[removed]"},
-        {"body": "Fine."},
-    ]
-
-    (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = {"path": str(tmp_path / "RC"), "reader": "jsonl", "text_key": "body"}
-    done = run_clean(source, tmp_path / "reddit", {**LENIENT, "filters": ["reddit"]})
-
-    assert [document.text for document in done.documents] == ["> Is it?\n\nYes.", "Fine."]
-    assert done.nonzero("rejected") == {"reddit_deleted": 2}
-    assert done.nonzero("edits") == {"reddit.entities": 3}
 
 
 def test_lines_of_code_keep_their_form_after_dedup(tmp_path):

@@ -157,18 +157,6 @@ def test_a_joined_body_that_begins_like_a_chunk_stays_whole(start):
     assert respond(body, "Transfer-Encoding: chunked") == (body, True)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.9])
-def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
-    content = random.Random(1).randbytes(20_000).hex().encode()
-    sent = chunked(gzip.compress(content), (1000,))
-    body, is_complete = respond(
-        sent[: int(share * len(sent))], "Content-Encoding: gzip", "Transfer-Encoding: chunked"
-    )
-
-    assert content.startswith(body)
-    assert (len(body) > share * len(content) - 4000, is_complete) == (True, False)
-
-
 @pytest.mark.parametrize(
     ("body", "headers", "wanted"),
     [

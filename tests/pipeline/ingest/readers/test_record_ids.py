@@ -1,6 +1,5 @@
 """The id that a record has in its source is the `id` of its document's `extra`."""
 
-import json
 import mailbox
 from email.message import EmailMessage
 from io import BytesIO
@@ -64,18 +63,6 @@ def test_a_page_without_an_id_does_not_take_that_of_its_revision(tmp_path):
     (tmp_path / "dump").write_text(f"<mediawiki>{pages}</mediawiki>")
 
     assert ids(read(tmp_path / "dump", name="mediawiki")) == ["5", None]
-
-
-def test_rows_have_the_field_id_or_the_one_that_is_named(tmp_path):
-    rows = [{"text": "a", "id": "x-1", "key": 7}, {"text": "b", "id": "x-2", "key": 8}]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-
-    for name in ("jsonl", "parquet"):
-        path = tmp_path / f"rows.{name}"
-
-        assert ids(read(path, name=name)) == ["x-1", "x-2"]
-        assert ids(read(path, name=name, id_key="key")) == [7, 8]
 
 
 def test_the_id_stays_where_the_other_fields_are_too_long():

@@ -2,10 +2,8 @@
 
 import gzip
 import random
-import zlib
 from itertools import pairwise
 
-import brotli
 import pytest
 
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
@@ -154,45 +152,6 @@ def test_what_is_cut_is_flagged(write, payload, fields):
     )
     assert (items[0].text, items[0].flags) == (PAGES[1], FLAG_TRUNCATED_SOURCE)
     assert counted(items) == {"type_continuation": 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        ("gzip", gzip.compress),
-        ("deflate", zlib.compress),
-        ("deflate", lambda body: zlib.compress(body)[2:-4]),
-        ("br", brotli.compress),
-        ("GZIP , br", lambda body: brotli.compress(gzip.compress(body))),
-        ("gzip", bytes),
-        ("br", bytes),
-    ],
-)
-def test_content_encodings_are_undone_and_false_ones_ignored(write, name, pack):
-    body = pack(page(0))
-    assert (
-        texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]
-    )
-
-
-def test_a_cut_body_gives_what_decodes(write):
-    draw = random.Random(1)
-    whole = page(0, " ".join(f"{draw.getrandbits(60):x}" for _ in range(30_000)))
-    items = read(
-        write(
-            members(
-                [
-                    record(http(gzip.compress(whole)[:-9000], "Content-Encoding: gzip")),
-                    *responses(1),
-                ]
-            )
-        )
-    )
-
-    assert counted(items) == {}
-    assert [item.flags for item in items] == [FLAG_TRUNCATED_SOURCE, 0]
-    assert len(items[0].text) > 1000
-    assert whole.decode().startswith(items[0].text)
 
 
 @pytest.mark.parametrize("pack", [b"".join, members])

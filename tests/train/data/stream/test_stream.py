@@ -1,7 +1,6 @@
 """One rank's batches: the same for every world size, thread, container and resume, and owned by the
 caller."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -63,20 +62,6 @@ def test_every_row_once_an_epoch(tmp_path_factory, sizes, block_rows, lanes):
             assert seen == Counter(range(1, len(shards) + 1))
             assert batch.epoch == epoch
             assert batch.samples == stream.samples == epoch * stream.samples_per_epoch
-
-
-def test_resume_at_every_position(shards):
-    with open_stream(shards, global_batch=4) as stream:
-        states = []
-        batches = []
-        for _ in range(2 * stream.order.lane_rows + 3):
-            states.append(json.loads(json.dumps(stream.state_dict())))
-            batches.append(contents(stream.next_step()))
-
-    for number, state in enumerate(states[:-2]):
-        with open_stream(shards, global_batch=4) as resumed:
-            resumed.load_state_dict(state)
-            assert steps(resumed, 2) == batches[number : number + 2]
 
 
 def test_batches_in_order_of_length_hold_the_same_rows(tmp_path):

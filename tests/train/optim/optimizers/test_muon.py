@@ -1,6 +1,5 @@
 """Muon and its AdamW against torch's, in plain steps and in runs."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -35,27 +34,3 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
             assert torch.equal(found[name], weight)
         else:
             torch.testing.assert_close(found[name], weight, rtol=1e-6, atol=1e-7)
-
-
-def test_an_iteration_in_fp32_is_that_of_the_paper():
-    """In float64, one singular value at a time: x becomes a x + b x³ + c x⁵, five times, and the
-    vectors stay."""
-    own = {"momentum": 0.0, "adjust": "original", "iterate_in": "fp32"}
-    found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1)
-    before = start_weights()
-    matrices = [name for name, weight in before.items() if weight.dim() == 2]
-
-    assert len(matrices) > 1
-
-    for name in matrices:
-        left, sizes, right = np.linalg.svd(
-            gradient(name, SIZES[name], 1).double().numpy(), full_matrices=False
-        )
-        sizes = sizes / np.sqrt((sizes**2).sum())
-        for _ in range(5):
-            sizes = 3.4445 * sizes - 4.7750 * sizes**3 + 2.0315 * sizes**5
-        high, wide = SIZES[name]
-        expected = 0.02 * max(1, high / wide) ** 0.5 * (left * sizes) @ right
-        change = before[name].double().numpy() * (1 - 0.02 * 0.1) - found[name].double().numpy()
-
-        np.testing.assert_allclose(change, expected, atol=2e-6)
