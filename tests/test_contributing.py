@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,16 +52,85 @@ def rename(source, stem):
     return re.sub(rf"\b{kind}\b", "Copied" + kind, source)
 
 
-@pytest.mark.slow
-def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
+def copy_tree(folder):
+    """Copy every tracked file, and track the copies: test files are found among those."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    for name in filter(None, tracked.split("\0")):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
+    for name in (*filter(None, tracked.split("\0")), "clozeline/native/libnative.so"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
 
-    shutil.copy2(ROOT / "clozeline/native/libnative.so", tmp_path / "clozeline/native/libnative.so")
+
+SCAFFOLDS = {
+    "a metric of a task": [
+        (
+            "train/task_heads/_metrics.py",
+            '    "f1": Metric(',
+            '    "copied": Metric(positive_f1),\n',
+        )
+    ],
+    "a command": [
+        (
+            "tests/clozeline/command_lines.txt",
+            "shard-stats corpus1",
+            "copied-stats corpus1/corrupt/masked_lm/train\n",
+        ),
+        ("docs/reports.md", "# Reports", "`clozeline copied-stats SET`\n\n"),
+    ],
+    "a key of the trainer": [
+        (
+            "train/configuration/config.py",
+            "    activation_checkpointing:",
+            '    copied: MayChange[bool] = False\n    """nothing"""\n',
+        ),
+        ("tests/keys/train_cases.py", '    "collective_timeout_s"', '    "copied": SPEED,\n'),
+    ],
+    "a codec of shards": [("pipeline/block_options.py", '"zstd"]', '"lz4", ')],
+    "a kind of position": [
+        (
+            "model/layers/position.py",
+            '        case "t5":',
+            '        case "copied":\n            return Learned(config.embedding_width, 99, 0)\n',
+        ),
+        ("model/configuration/position.py", '"t5", "none"]', '"copied", '),
+        ("model/configuration/position.py", '        "none": (', '        "copied": (),\n'),
+        ("tests/keys/model_cases.py", '"t5", "none"]', '"copied", '),
+    ],
+}
+"""Rows without a file to copy: in its files, a place, and what is written before it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCAFFOLDS)
+def test_what_a_row_names_is_all_that_its_tests_need(name, tmp_path):
+    (row,) = (row for row in ROWS if row[0] == name)
+    copy_tree(tmp_path)
+    if name == "a command":
+        shutil.copy(*(tmp_path / f"tools/shards/{file}_stats.py" for file in ("shard", "copied")))
+    for file, place, added in SCAFFOLDS[name]:
+        assert file in row[1] or Path(file).parent.name in row[1]
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert text.count(place) == 1
+        (tmp_path / file).write_text(text.replace(place, added + place), encoding="utf-8")
+    subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
+    tests = [path for path in PATH.findall(row[-1]) if path.startswith("tests")]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not slow", "-x", *tests],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
+    copy_tree(tmp_path)
     names = []
 
     for path in filter(None, map(copied_file, (row for row in ROWS if row[0] not in NAMED))):
@@ -71,8 +141,6 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
         if tests.exists():
             tests.with_name(f"test_{new}.py").write_text(tests.read_text(encoding="utf-8"))
         names.append(f"{file.parent.relative_to(tmp_path)}/{new}")
-    # test files are found among the tracked ones
-    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
     run = [sys.executable, "-m"]
     subprocess.run([*run, "tests.pipeline.corrupt.objectives.golden"], cwd=tmp_path, check=True)
