@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError
@@ -38,6 +39,16 @@ class SetKind(ABC):
 
         It may import torch.
         """
+
+    def open_run(self, run: Path, split: str, folder: Path) -> Any:
+        """Return a model with a split of labeled rows, whose `metrics` it computes.
+
+        It may import torch.
+
+        Raises:
+            ConfigurationError: the model was not trained for these rows.
+        """
+        raise ConfigurationError(f"{folder}: no scores are computed on sets of this kind")
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
         """Yield each row of a block whose labels break a rule, and the problem."""

@@ -26,6 +26,7 @@ from clozeline.report.terminal_view import View, show_view
 from clozeline.report.views import Part, Table
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
+from clozeline.tools.shards.column_kinds import kinds_of
 from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
 from clozeline.tools.shards.provenance.row_origins import (
     describe_row,
@@ -33,7 +34,7 @@ from clozeline.tools.shards.provenance.row_origins import (
     list_facts,
     partners_of,
 )
-from clozeline.tools.shards.viewer.sheets import column_sheet, score_sheets
+from clozeline.tools.shards.viewer.sheets import column_sheet
 
 
 @config_class
@@ -45,7 +46,7 @@ class InspectOptions(TokenizerOption):
     sample: Natural = 0
     """row, counted from 0"""
     columns: UserPath | None = None
-    """a column set of it, with scores of a teacher"""
+    """a column set of it, such as scores of another model"""
     html: OutputPath | None = None
     """also write a web page"""
     tokens: Positive = 1024
@@ -63,11 +64,12 @@ def view_of(
 
     Without a tokenizer (see `find_pieces`), ids are shown.
 
-    `columns` is a column set of it with scores of a teacher.
+    `columns` is a column set of it.
     """
     shards, first, rows = _open(Path(path))
-    if columns is not None:
-        shards = JoinedShards(shards, [open_shards(columns)])
+    added = None if columns is None else open_shards(columns)
+    if added is not None:
+        shards = JoinedShards(shards, [added])
     if not 0 <= sample < rows:
         raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
@@ -89,9 +91,14 @@ def view_of(
         column_sheet(manifest, row),
     )
 
+    of_columns = (
+        sheet
+        for kind, each in kinds_of([] if added is None else [added])
+        for sheet in kind.sheets(pieces, row, shards, each)
+    )
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     shown = row_parts(pieces, row, manifest.roles)
-    return View(title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
+    return View(title, (*shown, *of_columns, *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:

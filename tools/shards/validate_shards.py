@@ -21,9 +21,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.options import SetArgument, TokenizerOption
+from clozeline.tools.shards.column_kinds import kinds_of
 from clozeline.tools.shards.provenance.document_table import vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
-from clozeline.tools.shards.validation.shard_set import ComparedScores, check_shard_set
+from clozeline.tools.shards.validation.shard_set import ComparedColumns, check_shard_set
 
 
 @config_class
@@ -56,7 +57,7 @@ class Validation:
     """examples that were restored to their samples; None: none were given, or they could not be
     restored"""
     restored_tokens: int = 0
-    scores: ComparedScores | None = None
+    scores: ComparedColumns | None = None
     """of a column set, compared with its rows"""
     without_tokenizer: bool = False
     """no tokenizer was found to compare the manifest with"""
@@ -122,12 +123,11 @@ def validate(
     unrestored = ""
 
     if of_columns and against is not None:
-        # torch, only here
-        from clozeline.tools.shards.validation.stored_scores import (
-            compare_stored_scores,
-        )
-
-        scores = compare_stored_scores(shards, open_shards(against), teacher)
+        if not (kinds := kinds_of([shards])):
+            raise ConfigurationError(
+                f"{path}: no extension here knows its columns; clozeline doctor lists extensions"
+            )
+        scores = kinds[0][0].compare(shards, open_shards(against), teacher)
 
     if not of_columns:
         vocabulary = vocabulary_for(shards, tokenizer)

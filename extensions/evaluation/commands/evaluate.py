@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.command_line import ChoosesMode, Hidden
+from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import Names, config_class
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
@@ -34,8 +35,8 @@ from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
-from clozeline.tools.models.compression.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
+from clozeline.tools.registries import SCORING_KEYS
 from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
@@ -59,7 +60,8 @@ class Scored(CheckpointChoice, JsonSwitch, RunArgument):
 
 
 @config_class
-class EvaluateOptions(Scored, MovedSets):
+@add_keys(SCORING_KEYS.added_keys())
+class EvaluateOptions(Scored, MovedSets, Extensible):
     """The split of a task to score, and how."""
 
     split: str = "dev"
@@ -73,10 +75,6 @@ class EvaluateOptions(Scored, MovedSets):
     error"""
     errors: bool = False
     """also show the confusion of classes, scores by class, and the worst predictions"""
-    exit: ExitOptions | None = None
-    """rows leave at the first classifier that is sure enough, {entropy: 0.3}, or that agrees with
-    those before it, {patience: 2}; for a head that was trained with `exits`; default: all layers
-    read all rows"""
     tune: bool = False
     """questions without answers: choose the threshold of no answer with the best F1 on this split,
     and store it in RUN for later scores and predictions of the checkpoint"""
@@ -213,10 +211,13 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
     from clozeline.train.task_heads._task_head import merge_shares
 
     opened = open_task_run(options.run, options.split, options.task, options.step, options.data)
-    exiting = None
-    if options.exit is not None:
-        exiting = ExitingModel(opened.trained.model, opened.head, options.exit)
-        opened = replace(opened, compute=exiting)
+    computed = {
+        name: getattr(options, name).wrap(opened.trained.model, opened.head)
+        for name in options.ADDED
+        if getattr(options, name) is not None
+    }
+    for compute in computed.values():
+        opened = replace(opened, compute=compute)
     rows = set_rows(opened.shards)
     answer = opened.answer
 
@@ -229,9 +230,9 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
     used: dict[str, object] = {}
-    if exiting is not None:
-        counts = [exiting.counts] if world is None else world.gather(exiting.counts)
-        used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}
+    for name, compute in computed.items():
+        counts = [compute.counts] if world is None else world.gather(compute.counts)
+        used[name] = {"rule": str(getattr(options, name)), **compute.usage(counts)}
 
     result: tuple[str, list[str]] = "", []
 
@@ -301,8 +302,8 @@ def score_heldout(options: EvaluateOptions) -> tuple[str, list[str]]:
         "metrics",
         "predictions",
         "errors",
-        "exit",
         "tune",
+        *options.ADDED,
     }:
         raise ConfigurationError(
             f"{options.run}: is trained on texts: expected step and output alone, which give its "

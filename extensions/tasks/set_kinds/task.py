@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from clozeline.pipeline.rows import Ragged, ShardRow
@@ -25,6 +26,11 @@ class Task(SetKind):
         from clozeline.train.task_heads import task_head_of
 
         return task_head_of(self.metadata)
+
+    def open_run(self, run: Path, split: str, folder: Path) -> Any:
+        from clozeline.tools.runs.task_scores.task_run import open_task_run
+
+        return open_task_run(run, split, folder)
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[Problem]:
         return self._rows.problems(self.metadata, columns)

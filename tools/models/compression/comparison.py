@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.compression.keys.scoring.exit import ExitConfig, ExitingModel
 from clozeline.extensions.published.export_plan import exported_form
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.import_record import MODEL
@@ -25,12 +26,12 @@ from clozeline.model.compression.token_rules import TopTokens
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.parameters.flops import matrix_flops
+from clozeline.pipeline.set_kinds import kind_of
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.command import Positive, UserPath
-from clozeline.tools.models.compression.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -226,7 +227,7 @@ class MeasureOptions:
     """tokens of a row in FLOPs and latency; at most what the position tables hold"""
     repeats: Positive = 15
     """timed passes of each model and batch size; the median is shown"""
-    exit: ExitOptions | None = None
+    exit: ExitConfig | None = None
     """rule by which rows leave models that were trained with `exits`, {entropy: 0.3}; such a model
     is timed on rows of the task instead of random tokens; default: all layers read all rows"""
 
@@ -341,7 +342,7 @@ def measure_row(
     if exits is not None:
         name = f"{name}, {exits}"
         claim = "40 % less time, little loss (DeeBERT, 2004.12993)"
-        timed = open_task_run(runs[0], options.split, options.task)
+        timed = _open_task(runs[0], options.split, options.task)
         exiting = ExitingModel(opened[1].model, timed.head, exits)
         latencies = measure_latencies(
             opened[0].model, exiting, options.length, options.repeats, timed.batches
@@ -393,7 +394,7 @@ def seeds_of(folder: Path) -> list[Path]:
 
 
 def score(
-    folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None
+    folders: Sequence[Path], split: str, task: Path, exits: ExitConfig | None = None
 ) -> Score:
     """Return the task's first metric by name, of each run or model folder."""
     scored = [_score_run(folder, split, task, exits) for folder in folders]
@@ -403,16 +404,22 @@ def score(
 
 
 def _score_run(
-    folder: Path, split: str, task: Path, exits: ExitOptions | None
+    folder: Path, split: str, task: Path, exits: ExitConfig | None
 ) -> tuple[Mapping[str, float], float]:
     """Return the metrics of a task, and the share of the FLOPs that its rows used."""
-    opened = open_task_run(folder, split, task)
+    opened = _open_task(folder, split, task)
     exiting = None if exits is None else ExitingModel(opened.trained.model, opened.head, exits)
-    opened = replace(opened, compute=exiting)
-    rows = set_rows(opened.shards)
-    predicted = opened.answer.predict(opened.task, rows)
-    scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
-    return scored.metrics, 1.0 if exiting is None else exiting.usage([exiting.counts])["flops"]
+    metrics = replace(opened, compute=exiting).metrics()
+    return metrics, 1.0 if exiting is None else exiting.usage([exiting.counts])["flops"]
+
+
+def _open_task(run: Path, split: str, task: Path | None) -> Any:
+    """Return a model with a split of labeled rows, as the kind of the set opens them."""
+    assert task is not None, "the options say so"
+    kind = kind_of(open_shards(task / split).manifest.objective)
+    if kind is None:
+        raise ConfigurationError(f"{task}: expected a folder with sets of labeled rows, got texts")
+    return kind.open_run(run, split, task)
 
 
 def format_score(scored: Score) -> str:

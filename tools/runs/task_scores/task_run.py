@@ -80,6 +80,12 @@ class TaskRun:
             self.threshold,
         )
 
+    def metrics(self) -> Mapping[str, float]:
+        """Return the metrics of the task over the split."""
+        rows = set_rows(self.shards)
+        predicted = self.answer.predict(self.task, rows)
+        return self.answer.score(self.task, set_rows(self.train), rows, predicted).metrics
+
     def batch(self, rows: RowBatch) -> dict[str, Tensor]:
         """Return the tensors of some rows of the split."""
         from clozeline.train.data.stream.collate import Collate

@@ -24,13 +24,13 @@ _TOTALS_BY_CODE_COLUMN: Final = {
 
 
 @dataclass(frozen=True)
-class ComparedScores:
-    """Blocks of a column set whose scores of a teacher were compared with the rows."""
+class ComparedColumns:
+    """Blocks of a column set that were compared with the rows."""
 
     blocks: int
-    """blocks with as many scores as the rows have labels"""
+    """blocks with as many values as the rows have labels"""
     computed_again: int | None = None
-    """blocks whose scores the teacher computed again; None: no teacher was given"""
+    """blocks whose values a model computed again; None: no model was given"""
 
     def describe(self) -> str:
         """Return it as half a sentence."""

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 
 COLUMNS: Final = tuple(field.name for field in TEACHER)
-_TEACHER_KEY: Final = "teacher"
+TEACHER_KEY: Final = "teacher"
 """Key of the manifest's `config`."""
 
 
@@ -47,18 +47,18 @@ class StoredScores:
 
     def to_config(self) -> dict[str, object]:
         """Return the `config` of a manifest."""
-        return {_TEACHER_KEY: to_data(self)}
+        return {TEACHER_KEY: to_data(self)}
 
 
 def read_stored_scores(shards: ShardSet) -> StoredScores | None:
     """Return the teacher of a column set or of joined shards; None if they have no scores."""
     parts = shards.column_sets if isinstance(shards, JoinedShards) else (shards,)
     for part in parts:
-        if part.manifest.kind == "columns" and _TEACHER_KEY in part.manifest.config:
+        if part.manifest.kind == "columns" and TEACHER_KEY in part.manifest.config:
             stored: StoredScores = validate(
                 StoredScores,
-                part.manifest.config[_TEACHER_KEY],
-                f"{part.path}: config.{_TEACHER_KEY}",
+                part.manifest.config[TEACHER_KEY],
+                f"{part.path}: config.{TEACHER_KEY}",
             )
             return stored
     return None

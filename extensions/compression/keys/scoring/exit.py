@@ -12,6 +12,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.tools.command import Natural
+from clozeline.tools.runs.scoring_keys import Computed, ScoringKey
 
 if TYPE_CHECKING:  # they import torch, which a command line does not need
     from torch import Tensor
@@ -21,8 +22,11 @@ if TYPE_CHECKING:  # they import torch, which a command line does not need
 
 
 @config_class
-class ExitOptions:
-    """A rule by which rows leave early."""
+class ExitConfig(ScoringKey):
+    """Rows leave at the first classifier that is sure, {entropy: 0.3}, or agrees, {patience: 2}.
+
+    For a head that was trained with `exits`; by default, all layers read all rows.
+    """
 
     entropy: Annotated[float, Field(ge=0.0)] | None = None
     """leave at the first classifier whose entropy is below this, in nats"""
@@ -45,6 +49,9 @@ class ExitOptions:
             else Entropy(self.entropy or 0.0)
         )
 
+    def wrap(self, model: Model, head: str) -> ExitingModel:
+        return ExitingModel(model, head, self)
+
     def __str__(self) -> str:
         return (
             f"entropy below {self.entropy}"
@@ -53,10 +60,10 @@ class ExitOptions:
         )
 
 
-class ExitingModel:
+class ExitingModel(Computed):
     """A model whose rows leave early, with counts of the layers they used."""
 
-    def __init__(self, model: Model, head: str, options: ExitOptions) -> None:
+    def __init__(self, model: Model, head: str, options: ExitConfig) -> None:
         from clozeline.model.compression.early_exit import EarlyExit
 
         self.early = EarlyExit(model, head).eval()
