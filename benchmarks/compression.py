@@ -30,11 +30,11 @@ from benchmarks.harness import ROOT, parser, print_table, system_load, write_jso
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.command_line import read_words
+from clozeline.extensions.compression.commands.compress import CompressOptions, compress
+from clozeline.extensions.compression.comparison import score
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.extensions.tasks.finetuning_scores import mean_text
 from clozeline.files import publish_text
-from clozeline.tools.models.compress import CompressOptions, compress
-from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.start.multirun.runner import run_at_once, run_step
 
 SMALLEST = None

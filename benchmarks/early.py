@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clozeline.extensions.compression.early_exit import EarlyExit, Entropy
+from clozeline.extensions.compression.token_pruning import TokenPruning
+from clozeline.extensions.compression.token_rules import TopTokens
 from clozeline.model.build import build_model
-from clozeline.model.compression.early_exit import EarlyExit, Entropy
-from clozeline.model.compression.token_pruning import TokenPruning
-from clozeline.model.compression.token_rules import TopTokens
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run, set_rows
 from clozeline.train.data.stream.collate import Collate

@@ -11,14 +11,14 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from benchmarks.model import LABELS, VOCABULARY
+from clozeline.extensions.compression.distillation.student import Student, Teacher
+from clozeline.extensions.compression.distillation.teacher_scores import keep_best
+from clozeline.extensions.compression.registries import DISTILLATION_LOSSES, METHODS
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
-from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
-from clozeline.model.registries import DISTILLATION_LOSSES, METHODS
-from clozeline.tools.runs.inference.teacher_scores import keep_best
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.registries import OPTIMIZERS
 

@@ -255,7 +255,11 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         """Return the module of each algorithm's file, by the name of the file."""
         places = tuple(
             (self.package, each) for each in importlib.import_module(self.package).__path__
-        ) + _find_folders(self.address or self.name, list_extensions())
+        ) + tuple(
+            (package, folder)
+            for package, folder in _find_folders(self.address or self.name, list_extensions())
+            if package != self.package  # a registry that an extension declares
+        )
         # os.stat rather than Path.stat, because every choice of an algorithm asks
         changed = tuple(os.stat(folder).st_mtime_ns for _, folder in places)  # noqa: PTH116
         return _list_modules(self.folder, places, changed)

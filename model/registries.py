@@ -7,9 +7,6 @@ from clozeline.registry import Component, Registry
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
     from clozeline.model.adapters import Adapter
     from clozeline.model.checkpoints.sources import ModelSource
-    from clozeline.model.compression.distillation.losses import DistillationLoss
-    from clozeline.model.compression.methods import Method
-    from clozeline.model.compression.pruning import Pruning
     from clozeline.model.families import ModelFamily
     from clozeline.model.heads import Head
 
@@ -19,24 +16,10 @@ HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head", suffix="Head
 """Heads: predictions and their losses."""
 ADAPTERS: Registry["Adapter"] = Registry("clozeline.model.adapters", "Adapter")
 """Adapters, such as LoRA."""
-METHODS: Registry["Method"] = Registry(
-    "clozeline.model.compression.methods", "Method", suffix="Method"
-)
-"""Methods of compression after training."""
-PRUNING: Registry["Pruning"] = Registry(
-    "clozeline.model.compression.pruning", "Pruning", suffix="Pruning"
-)
-"""Methods of pruning during training."""
-DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
-    "clozeline.model.compression.distillation.losses", "DistillationLoss", suffix="Loss"
-)
-"""Losses between a student and its teacher."""
 MODEL_SOURCES: Registry["ModelSource"] = Registry(
     "clozeline.model.checkpoints.sources", "ModelSource", suffix="Source", address="model_sources"
 )
 """Published forms of models, which extensions read and write."""
 
 AdapterComponent: TypeAlias = Annotated[Component["Adapter"], ADAPTERS]
-PruningComponent: TypeAlias = Annotated[Component["Pruning"], PRUNING]
-LossComponent: TypeAlias = Annotated[Component["DistillationLoss"], DISTILLATION_LOSSES]
-"""Types of fields that name an algorithm."""
+"""Type of a field that names an adapter."""

@@ -8,10 +8,11 @@ from clozeline.extension_list import find_extensions
 from clozeline.model import registries as of_model
 from clozeline.pipeline import registries as of_pipeline
 from clozeline.registry import Registry
+from clozeline.tools import registries as of_tools
 from clozeline.train import registries as of_train
 
 ROOT = Path(__file__).parents[1]
-PARTS = (of_pipeline, of_model, of_train)
+PARTS = (of_pipeline, of_model, of_train, of_tools)
 OF_EXTENSIONS = tuple(
     importlib.import_module(f"{each.package}.registries")
     for each in find_extensions().values()

@@ -75,7 +75,8 @@ def _describe_registries() -> dict[str, str]:
     for part in PARTS:
         source = Path(str(part.__file__)).read_text(encoding="utf-8")
         for name, text in re.findall(r'^([A-Z_]+): Registry.*?"""(.*?)"""', source, re.M | re.S):
-            meanings[getattr(part, name).folder] = " ".join(text.split())
+            if not (folder := getattr(part, name).folder).startswith("extensions/"):
+                meanings[folder] = " ".join(text.split())
     return meanings
 
 

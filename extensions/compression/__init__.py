@@ -2,3 +2,5 @@
 
 Files outside of `keys` import torch.
 """
+
+NEEDS = ("published",)

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clozeline.extensions.compression.pruning import PruningContext
+from clozeline.extensions.compression.pruning._masked_weights import MASK, MaskedWeights, MaskTarget
+from clozeline.extensions.compression.registries import PruningComponent
+from clozeline.extensions.compression.selection import choose_share
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning import PruningContext
-from clozeline.model.compression.pruning._masked_weights import MASK, MaskedWeights, MaskTarget
-from clozeline.model.compression.selection import choose_share
-from clozeline.model.registries import PruningComponent
 from clozeline.train.hooks import Hook, HookContext, StepInfo, UnwrappedModel
 from clozeline.train.optim.weights.flat_buffers import Segment
 

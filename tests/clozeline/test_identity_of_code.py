@@ -51,7 +51,7 @@ def subclass_of(base):
 OF_RUNS = {
     "head": ("model.heads.masked_lm:MaskedLMHead", {"model__heads": {"{}": 1.0}}),
     "head_with_keys": (
-        "model.heads.classification:ClassificationHead",
+        "extensions.tasks.heads.classification:ClassificationHead",
         {"model__heads": {"{}": {"labels": ["a", "b"]}}},
     ),
     "family": ("model.families.encoder:Encoder", {"model__family": "{}"}),
@@ -70,12 +70,12 @@ OF_RUNS = {
         },
     ),
     "pruning": (
-        "model.compression.pruning.magnitude:MagnitudePruning",
+        "extensions.compression.pruning.magnitude:MagnitudePruning",
         {"prune": {"name": "{}", "sparsity": 0.5}},
     ),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
     "loss": (
-        "model.compression.distillation.losses.scores:ScoresLoss",
+        "extensions.compression.distillation.losses.scores:ScoresLoss",
         {"distil": {"teacher": "t", "losses": ["{}"]}},
     ),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),

@@ -92,7 +92,7 @@ ALGORITHMS = {
         "layer_statistics": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },
-    ("model.compression.pruning", "prune"): {
+    ("extensions.compression.pruning", "prune"): {
         "layer_drop": ({"p": 0.3}, {"p": Key(0.7)}),
         "lottery": (
             {"every": 1, "rounds": 1},
@@ -135,7 +135,7 @@ ALGORITHMS = {
             ),
         ),
     },
-    ("model.compression.distillation.losses", "distil.losses"): {
+    ("extensions.compression.distillation.losses", "distil.losses"): {
         "attention": ({}, WEIGHT | {"layers": Key({1: 2})}),
         "cosine": ({}, WEIGHT),
         "embeddings": ({}, WEIGHT),

@@ -8,21 +8,21 @@ import numpy as np
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
-from clozeline.pipeline.rows import RowBatch, ShardRow
-from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.report.views import Table
-from clozeline.tools.runs.inference.teacher_scores import TeacherScores
-from clozeline.tools.shards.column_kinds import ColumnKind
-from clozeline.tools.shards.validation.shard_set import ComparedColumns
-from clozeline.train.data.sets.stored_scores import (
+from clozeline.extensions.compression.distillation.stored_scores import (
     COLUMNS,
     TEACHER_KEY,
     StoredScores,
     read_stored_scores,
 )
-from clozeline.train.startup.teacher_model import open_teacher
+from clozeline.extensions.compression.distillation.teacher_model import open_teacher
+from clozeline.extensions.compression.distillation.teacher_scores import TeacherScores
+from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
+from clozeline.pipeline.rows import RowBatch, ShardRow
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.column_set import JoinedShards
+from clozeline.report.views import Table
+from clozeline.tools.shards.column_kinds import ColumnKind
+from clozeline.tools.shards.validation.shard_set import ComparedColumns
 
 _SHOWN: Final = 5
 """classes that are shown of a label"""

@@ -11,6 +11,7 @@ import transformers
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.compression.registries import METHODS
 from clozeline.extensions.inference.generation import prompt_ids
 from clozeline.extensions.published.conversion.export import (
     export_checkpoint,
@@ -25,7 +26,6 @@ from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
-from clozeline.model.registries import METHODS
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.exporting import (

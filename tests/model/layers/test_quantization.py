@@ -17,7 +17,7 @@ from clozeline.model.layers.quantization import (
     quantize_weight,
     round_values,
 )
-from tests.model.compression.methods.compressed_models import checkpoint_of, compressed
+from tests.extensions.compression.methods.compressed_models import checkpoint_of, compressed
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 from tests.refusals import refused
 

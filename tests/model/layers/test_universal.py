@@ -9,9 +9,6 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.distillation.losses.states import StatesLoss
-from clozeline.model.compression.token_pruning import TokenPruning
-from clozeline.model.compression.token_rules import TopTokens
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
@@ -234,8 +231,6 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     for refused in (
         lambda: model.family.layer_states(batch_for("encoder")),
         lambda: model_of(heads={"classification": {"classes": 3, "exits": "joint"}}),
-        lambda: TokenPruning(model, TopTokens((1.0,) * STEPS)),
-        lambda: StatesLoss(StatesLoss.Options(), model.config, built("encoder").config),
     ):
         with pytest.raises(ConfigurationError, match=r"share\.universal"):
             refused()

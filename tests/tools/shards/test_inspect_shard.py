@@ -7,10 +7,10 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.report.views import Passage, cell_text
 from clozeline.tools.shards.inspect_shard import main, view_of
+from tests.extensions.compression.distillation.test_stored_scores import write_scores
 from tests.pages import checked
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
-from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import write_masked_sets
 
 

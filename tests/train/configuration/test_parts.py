@@ -6,7 +6,6 @@ docs/combinations.md has the table of all pairs of our own parts.
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.distillation.losses.cosine import CosineLoss
 from clozeline.train.configuration.parts import SETTINGS, parts_of
 from clozeline.train.hooks import Hook
 from clozeline.train.hooks.average import Average
@@ -33,12 +32,6 @@ class Moments(Hook):
 
 class Thawing(Unfreezing):
     """Another order of layers."""
-
-
-class Glances(CosineLoss):
-    """A loss that reads layers."""
-
-    reads_attention = True
 
 
 def own(kind, **options):
@@ -123,10 +116,6 @@ def test_a_plain_run_has_these_settings_alone():
         (
             ("optimizer=muon", "zero.offload", "choose optimizer=adamw"),
             {**WAYS["zero.offload"], "optimizer": {"name": "muon"}},
-        ),
-        (
-            (f"distil.losses={__name__}:Glances", "compile=true"),
-            {"compile": True, "distil": {**TEACHER, "losses": [own(Glances)]}},
         ),
         (("compile=true", "zero.stage=3"), {"compile": True, "zero__stage": 3}),
         (

@@ -15,7 +15,7 @@ from clozeline.train.registries import HOOKS
 from docs.generate.combinations import every_part
 from tests.contracts import contract
 from tests.declarations import declared
-from tests.model.compression.pruning.pruned import train
+from tests.extensions.compression.pruning.pruned import train
 from tests.train.synthetic import RandomSource, build, tiny
 
 
@@ -54,7 +54,7 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
 
 PACKAGES = {
     "hooks": "train.hooks",
-    "prune": "model.compression.pruning",
+    "prune": "extensions.compression.pruning",
     "optimizer": "train.optim.optimizers",
 }
 ACCEPTED = [

@@ -17,8 +17,8 @@ from clozeline.tools.runs.scoring_keys import Computed, ScoringKey
 if TYPE_CHECKING:  # they import torch, which a command line does not need
     from torch import Tensor
 
+    from clozeline.extensions.compression.early_exit import ExitRule
     from clozeline.model.build import Model
-    from clozeline.model.compression.early_exit import ExitRule
 
 
 @config_class
@@ -41,7 +41,7 @@ class ExitConfig(ScoringKey):
 
     def rule(self) -> ExitRule:
         """Return the rule for `EarlyExit`."""
-        from clozeline.model.compression.early_exit import Entropy, Patience
+        from clozeline.extensions.compression.early_exit import Entropy, Patience
 
         return (
             Patience(self.patience, self.tolerance)
@@ -64,7 +64,7 @@ class ExitingModel(Computed):
     """A model whose rows leave early, with counts of the layers they used."""
 
     def __init__(self, model: Model, head: str, options: ExitConfig) -> None:
-        from clozeline.model.compression.early_exit import EarlyExit
+        from clozeline.extensions.compression.early_exit import EarlyExit
 
         self.early = EarlyExit(model, head).eval()
         self.rule = options.rule()

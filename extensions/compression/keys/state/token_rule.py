@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from clozeline.extensions.compression.token_pruning import TokenPruning
+from clozeline.extensions.compression.token_rules import RuleRecord, read_rule
 from clozeline.model.build import Model
-from clozeline.model.compression.token_pruning import TokenPruning
-from clozeline.model.compression.token_rules import RuleRecord, read_rule
 from clozeline.train.checkpoint.keys import StateKey
 
 

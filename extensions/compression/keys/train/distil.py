@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final
 
 from clozeline.columns import TEACHER
 from clozeline.configuration.config import config_class
-from clozeline.extensions.compression.distillation_options import DistilOptions
+from clozeline.extensions.compression.distillation.distillation_options import DistilOptions
+from clozeline.extensions.compression.registries import DISTILLATION_LOSSES
 from clozeline.model.configuration.capabilities import (
     ALL_STATES,
     COMPARED_LAYERS,
@@ -19,7 +20,6 @@ from clozeline.model.configuration.capabilities import (
     Capability,
     Part,
 )
-from clozeline.model.registries import DISTILLATION_LOSSES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.registry import Component
 from clozeline.train.configuration.keys import TrainingKey
@@ -69,7 +69,7 @@ class DistilConfig(DistilOptions, TrainingKey):
         return self.columns.keys() if self.teacher is None and self.active else ()
 
     def hooks(self) -> Sequence[HookComponent]:
-        from clozeline.extensions.compression.distillation_hooks import (
+        from clozeline.extensions.compression.distillation.distillation_hooks import (
             Distillation,
             ProgressiveDistillation,
         )
@@ -87,7 +87,7 @@ class DistilConfig(DistilOptions, TrainingKey):
             )
 
     def check_sets(self, run: Any, sets: Sequence[ShardSet]) -> None:
-        from clozeline.train.data.sets.stored_scores import refuse_unfit_scores
+        from clozeline.extensions.compression.distillation.stored_scores import refuse_unfit_scores
 
         if self.teacher is None:
             refuse_unfit_scores(self.active, run.model, sets)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from clozeline.configuration.added_keys import SingleValue
 from clozeline.errors import ConfigurationError
-from clozeline.model.registries import PRUNING, PruningComponent
+from clozeline.extensions.compression.registries import PRUNING, PruningComponent
 from clozeline.registry import Component
 from clozeline.train.configuration.keys import TrainingKey
 from clozeline.train.registries import HookComponent
@@ -26,8 +26,8 @@ class PruneConfig(SingleValue, TrainingKey):
         yield "prune", self.value
 
     def hooks(self) -> Sequence[HookComponent]:
+        from clozeline.extensions.compression.pruning._masked_weights import MaskedWeights
         from clozeline.extensions.compression.pruning_hooks import MaskingHook, PruningHook
-        from clozeline.model.compression.pruning._masked_weights import MaskedWeights
 
         masks = issubclass(self.value.type, MaskedWeights)
         return (Component("prune", MaskingHook if masks else PruningHook, self.value),)

@@ -8,8 +8,8 @@ import torch
 from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
+from tests.extensions.compression.methods.compressed_models import logits, model_of, odd_checkpoint
 from tests.extensions.published.peers import edit_config, edit_tensors, saved
-from tests.model.compression.methods.compressed_models import logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
 NORM = "bert.embeddings.LayerNorm.weight"

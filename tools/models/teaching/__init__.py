@@ -1,1 +1,0 @@
-"""Write the shards of a column set of scores, in one process or several."""
