@@ -237,45 +237,6 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
         assert row["word_starts"].tolist() == wanted
 
 
-@settings(max_examples=100)
-@given(
-    rows=many_documents(),
-    length=st.integers(1, 9),
-    separator=st.sampled_from([*EXTRA]),
-    minimum=minimums,
-)
-def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, minimum):
-    found, counts = run(rows, "packed", length, separator=separator)
-    stream = []
-    begins = []
-    sentences = []
-
-    for document in rows:
-        if len(document["token_ids"]):
-            begins.append(len(stream))
-            sentences += [len(stream) + start for start in document["sentence_starts"].tolist()]
-            stream += [*document["token_ids"].tolist(), *EXTRA[separator]]
-
-    ids = found.columns["ids"]
-
-    assert ids.values.tolist() == stream
-    assert set(ids.lengths.tolist()[:-1]) <= {length}
-    assert counts["separators"] == len(begins) * len(EXTRA[separator])
-
-    for row in range(len(found)):
-        first = row * length
-        last = min(len(stream), (row + 1) * length)
-        for name, places in (("document_starts", begins), ("sentence_starts", sentences)):
-            inside = [place - first for place in places if first < place < last]
-            assert found.columns[name][row].tolist() == [0, *inside]
-    # without rows that are too short
-    found, counts = run(rows, "packed", length, minimum, separator)
-    special = int(np.isin(found.columns["ids"].values, EXTRA[separator]).sum())
-
-    assert counts["separators"] == special
-    assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - special
-
-
 def test_a_separator_may_open_a_row():
     """The next document's first token is then that of the row."""
     found, counts = run(

@@ -4,8 +4,6 @@ generators."""
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
@@ -18,91 +16,16 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_labels,
-    build_next_token_labels,
     build_stored_scores,
     build_target_rows,
     dense_labels,
     draw_sample_bits,
 )
-from clozeline.train.data.stream.padding import pad_rows
 from tests.extensions.published.peers import saved
 from tests.pipeline.corruption_cases import samples, vocabulary
 from tests.refusals import refused
 from tests.shard_sets import roles_of
 from tests.train.synthetic import LENGTH, random_rows
-
-FEW = settings(max_examples=40)
-
-
-@st.composite
-def rows(draw):
-    """Ids of each row, the length of its prefix, and where its documents start."""
-    found = []
-
-    for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=5)):
-        ids = draw(st.lists(st.integers(1, 50), min_size=length, max_size=length))
-        starts = sorted(
-            {
-                0,
-                *draw(st.lists(st.integers(0, length - 1), max_size=3)),
-            }
-        )
-        found.append((ids, draw(st.integers(0, length)), starts))
-
-    return found
-
-
-@FEW
-@given(rows(), st.booleans(), st.booleans())
-def test_next_tokens_are_predicted_one_place_earlier(found, with_prefix, with_documents):
-    ids, lengths = pad_rows(Ragged.from_lists([row for row, _, _ in found], np.uint16), 0)
-    width = ids.shape[1]
-    prefix = np.array([length for _, length, _ in found]) if with_prefix else None
-    marks = np.array([[int(place in starts) for place in range(width)] for _, _, starts in found])
-    labels = build_next_token_labels(ids, lengths, prefix, marks if with_documents else None)
-    wanted = [
-        (number * width + place - 1, row[place])
-        for number, (row, length, starts) in enumerate(found)
-        for place in range(max(1, length if with_prefix else 1), len(row))
-        if not (with_documents and place in starts)
-    ]
-
-    assert (
-        list(zip(labels["label_index"].tolist(), labels["label_ids"].tolist(), strict=True))
-        == wanted
-    )
-    assert {tensor.dtype for tensor in labels.values()} == {torch.int64}
-
-
-@FEW
-@given(
-    st.lists(
-        st.sets(st.integers(1, 9)),
-        min_size=1,
-        max_size=5,
-    ),
-    st.data(),
-)
-def test_stored_labels_keep_their_places_or_move_one_back(places, data):
-    positions = [sorted(one) for one in places]
-    ids = [[100 + place for place in one] for one in positions]
-    columns = {
-        "label_positions": Ragged.from_lists(positions, np.uint16),
-        "label_ids": Ragged.from_lists(ids, np.uint16),
-    }
-    earlier = data.draw(
-        st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places))
-    )
-    for previous, shift in (
-        (False, [0] * 9),
-        (True, [1] * 9),
-        (np.array(earlier), earlier),
-    ):
-        labels = build_labels(columns, 10, previous)
-        assert labels["label_index"].tolist() == [
-            10 * row + place - shift[row] for row, one in enumerate(positions) for place in one
-        ]
-        assert labels["label_ids"].tolist() == [token for one in ids for token in one]
 
 
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before():
