@@ -264,8 +264,6 @@ class ModelConfig:
         kind = self.position.kind
         width = self.embedding_width
         # position vectors added to the embeddings, and the output projection
-        if self.family == "xlnet" and self.position.waves != "interleaved":
-            yield "position.waves: the family xlnet always interleaves its waves; remove the key"
         if kind == "sinusoidal" and width % 2:
             yield f"position.kind: sinusoidal needs an even embedding width, got {width}"
         if self.tied and self.output_width < width:

@@ -48,6 +48,9 @@ class ModelFamily(Declared, nn.Module, ABC):
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
     fixed: ClassVar[Mapping[str, object]] = {}
     """Keys of the configuration that it does not read, with the only value that they may have."""
+    stacks: ClassVar[Mapping[str, bool]] = {}
+    """Its standard stacks by attribute, and whether each is causal. They have the same parameters
+    as those of other families. Empty: its layers are of its own."""
     config: ModelConfig
     """Configuration of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False

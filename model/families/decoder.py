@@ -1,6 +1,7 @@
 """A causal stack: GPT-2, Llama (arXiv 2302.13971) and similar models."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -24,6 +25,7 @@ class Decoder(ModelFamily):
     """
 
     architecture = "decoder"
+    stacks: ClassVar = {"stack": True}
     reads = (INPUT_IDS, POSITION_IDS)
     left_padding = True
     layered = True

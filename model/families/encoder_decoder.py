@@ -1,6 +1,7 @@
 """A causal stack that reads a bidirectional one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461)."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ class EncoderDecoder(ModelFamily):
     """
 
     architecture = "encoder_decoder"
+    stacks: ClassVar = {"encoder": False, "decoder": True}
     reads = (*ROW_TEXT, DECODER_TEXT.ids, DECODER_TEXT.positions)
     left_padding = True
 

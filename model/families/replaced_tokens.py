@@ -62,6 +62,7 @@ class ReplacedTokens(Encoder):
     reads = (*Encoder.reads, SAMPLE_WORDS, LABEL_INDEX, LABEL_IDS)
     generator_targets = frozenset({"masked_lm"})
     layered = False
+    stacks: ClassVar = {}
     prevents: ClassVar = {COMPARED_LAYERS}
     universal = False
 

@@ -136,8 +136,7 @@ def open_table(
         class_names = _read_class_names(path, reader.schema(paths[0]))
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        has_header_line = hasattr(component.options, "columns") and not given
-        index = int(by_line and has_header_line)
+        index = int(by_line and reader.has_header and not given)
         for part in paths:
             for row in _read_part_rows(start_reader(), part, header, class_names):
                 yield index, replace(row, index=index) if isinstance(row, Rejected) else row

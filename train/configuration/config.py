@@ -33,6 +33,7 @@ from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.parts import parts_of
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
+from clozeline.train.optim.schedules import ScheduleOptions
 from clozeline.train.registries import (
     OPTIMIZERS,
     SCHEDULES,
@@ -277,13 +278,13 @@ def check_world(config: TrainConfig, world_size: int) -> int:
     return max(1, share // data.micro_batch)
 
 
-def check_schedule(options: Any, end: int) -> None:
+def check_schedule(options: ScheduleOptions, end: int) -> None:
     """Refuse a decay or a warm-up that lies beyond the `end` of the schedule, in steps."""
-    decay_from = getattr(options, "decay_from", None)
-    if decay_from is not None and decay_from >= end:
+    branch = options.branch_step
+    if branch is not None and branch >= end:
         raise ConfigurationError(
             f"schedule.decay_from: expected a step before the end of the schedule at {end}, got "
-            f"{decay_from}: raise steps (and schedule.steps, if it is set)"
+            f"{branch}: raise steps (and schedule.steps, if it is set)"
         )
 
     if options.warmup > end:

@@ -160,11 +160,11 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     A branch at step N of the run RUN, whose schedule has no such decay, is trained in
     `RUN-decay-N`. Its schedule ends at `steps`, unless `schedule.steps` differs from the run's.
     """
-    step = decay_step(config)
+    step = config.schedule.options.branch_step
     if step is None or not (config.output / "config.yaml").exists():
         return config
     run = read_config(config.output)
-    if decay_step(run) == step:
+    if run.schedule.options.branch_step == step:
         return config
     options = config.schedule.options
     horizon = config.schedule.options.steps
@@ -173,12 +173,6 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     schedule = Component(config.schedule.name, config.schedule.type, options)
     output = config.output.with_name(f"{config.output.name}-decay-{step}")
     return replace(config, output=output, branch_from=config.output, schedule=schedule)
-
-
-def decay_step(config: TrainConfig) -> int | None:
-    """Return the step from which the learning rate decays in a branch; None without a branch."""
-    step: int | None = getattr(config.schedule.options, "decay_from", None)
-    return step
 
 
 def drop_untrained_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:

@@ -23,7 +23,7 @@ from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
-from clozeline.model.registries import AdapterComponent
+from clozeline.model.registries import FAMILIES, AdapterComponent
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
@@ -35,13 +35,6 @@ _TOKEN_TABLE_KEY = "family.tokens.weight"
 _NOISE_SHARE = 0.02
 _HEAD_KEYS = frozenset({"tied", "out_dim", "out_scale"})
 """Configuration keys that belong to heads."""
-_STACKS: Final = {
-    "encoder": ("stack",),
-    "decoder": ("stack",),
-    "encoder_decoder": ("encoder", "decoder"),
-}
-"""Families of standard stacks → names of their stacks."""
-_CAUSAL_STACKS: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE_ACROSS: Final = frozenset(
     {
         "family",
@@ -322,7 +315,8 @@ def translate(
     An encoder and a decoder have the same parameters. Parameters of a position bias, as T5's table,
     are new if the direction differs. A model with an adapter is refused.
     """
-    if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
+    ours, theirs = (FAMILIES.load_class(config.family).stacks for config in (here, there))
+    if ours == theirs or not (ours and theirs):
         return RemappedWeights(there, dict(tensors))
     if here.adapter is not None:
         raise ConfigurationError(
@@ -331,18 +325,12 @@ def translate(
         )
 
     # choose the source stack and the target stacks that can take it
-    source = (
-        "decoder"
-        if (here.family, there.family) == ("decoder", "encoder_decoder")
-        else _STACKS[there.family][0]
-    )
-
+    alike = (name for name, causal in theirs.items() if causal in ours.values())
+    source = next(alike, next(iter(theirs)))
     source_config = there.decoder if source == "decoder" else there
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
     targets = [
-        name
-        for name in _STACKS[here.family]
-        if name != "decoder" or widths(here.decoder) == widths(source_config)
+        name for name in ours if name != "decoder" or widths(here.decoder) == widths(source_config)
     ]
 
     # rename the tensors of the stack; drop those that no target has
@@ -352,7 +340,7 @@ def translate(
     prefix = f"family.{source}."
 
     for name, tensor in tensors.items():
-        if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
+        if not name.startswith(tuple(f"family.{stack}." for stack in theirs)):
             renamed[name] = tensor
             if name.startswith(_CONNECTOR):
                 dropped.add(name)
@@ -366,10 +354,7 @@ def translate(
         ]
 
         if biased and ".position." in f".{stack_key}":
-            causal = (there.family, source) in _CAUSAL_STACKS
-            stacks = [
-                stack for stack in stacks if ((here.family, stack) in _CAUSAL_STACKS) == causal
-            ]
+            stacks = [stack for stack in stacks if ours[stack] == theirs[source]]
 
         renamed |= {f"family.{stack}.{stack_key}": tensor for stack in stacks}
         if not stacks:
@@ -378,7 +363,7 @@ def translate(
 
     # names that may be missing in the source
     lacking: tuple[str, ...] = (
-        ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
+        ("family.decoder.", _CONNECTOR) if here.architecture == "encoder_decoder" else ()
     )
 
     if biased:
@@ -387,9 +372,7 @@ def translate(
             if here.position.per_layer
             else ["position."]
         )
-        lacking += tuple(
-            f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts
-        )
+        lacking += tuple(f"family.{stack}.{part}" for stack in ours for part in parts)
 
     return RemappedWeights(
         replace(source_config, family=there.family),

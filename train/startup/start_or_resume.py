@@ -24,7 +24,6 @@ from clozeline.train.configuration.config import TrainConfig, check_schedule, fr
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.hooks import Hook
-from clozeline.train.startup.checks import decay_step
 
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _GPU_VALUES: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
@@ -198,7 +197,7 @@ def branch_point(config: TrainConfig) -> StoredCheckpoint | None:
     """Return the checkpoint at which a new branch starts; None without a branch."""
     if config.branch_from is None:
         return None
-    step = decay_step(config)
+    step = config.schedule.options.branch_step
     if step is None:
         raise ConfigurationError(
             f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch"

@@ -221,6 +221,9 @@ class RowKeeper(RecordMaker):
 class RowReader(Reader):
     """Base class of the readers of tables and JSON, whose rows have named fields."""
 
+    has_header: ClassVar[bool] = False
+    """whether the first row names the columns, unless the option `columns` does"""
+
     def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
         self._records = RecordMaker(options)

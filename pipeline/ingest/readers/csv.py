@@ -43,6 +43,7 @@ class CsvReader(RowReader):
     """
 
     VERSION = 4
+    has_header = True
     suffixes = (".csv",)
     reasons = (
         *DAMAGE_REASONS,

@@ -35,6 +35,7 @@ class TsvReader(RowReader, LineFileReader):
     """
 
     VERSION = 3
+    has_header = True
     suffixes = (".tsv",)
     reasons = (*LineFileReader.line_reasons, "fields")
 

@@ -6,11 +6,13 @@ import pytest
 import torch
 import transformers
 
+from clozeline import plugins
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.families.encoder import Encoder
 from clozeline.model.registries import ADAPTERS
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -328,8 +330,14 @@ def test_refusals(tmp_path, changes, message):
         fill_from(model, tmp_path)
 
 
+class Own(Encoder):
+    """An encoder by another name."""
+
+
 @pytest.mark.parametrize("per_layer", [False, True])
-def test_a_table_of_distances_does_not_change_its_direction(per_layer):
+@pytest.mark.parametrize("family", ["encoder", f"{__name__}:Own"])
+def test_a_table_of_distances_does_not_change_its_direction(family, per_layer):
+    plugins.allow(family)
     sizes = {
         "dim": 8,
         "layers": 1,
@@ -342,9 +350,7 @@ def test_a_table_of_distances_does_not_change_its_direction(per_layer):
     )
     part = "layers.0.position." if per_layer else "position."
     names = (f"family.stack.{part}table.weight", "family.stack.norm.weight")
-    found = translate(
-        replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1))
-    )
+    found = translate(replace(config, family=family), config, dict.fromkeys(names, torch.zeros(1)))
 
     assert found.dropped == {names[0]}
     assert found.lacking == (f"family.stack.{part}",)

@@ -28,6 +28,11 @@ class ScheduleOptions:
         "from then on",
     )
 
+    @property
+    def branch_step(self) -> int | None:
+        """Step at which it branches off the schedule of another run; None: it does not."""
+        return None
+
 
 class Schedule(ABC):
     """A multiplier of the peak learning rate for each step."""

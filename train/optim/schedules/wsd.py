@@ -29,6 +29,10 @@ class WsdSchedule(Schedule):
         final: float = Field(default=0.0, ge=0.0, le=1.0)
         """Multiplier at the horizon, 0..1."""
 
+        @property
+        def branch_step(self) -> int | None:
+            return self.decay_from
+
     options: Options
 
     def after_warmup(self, step: int) -> float:
