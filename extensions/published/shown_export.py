@@ -28,22 +28,7 @@ def export_and_compare(run: Path, exported: Path, texts: Sequence[str]) -> list[
     ):
         shutil.rmtree(exported, ignore_errors=True)
         run_step("clozeline", "export-model", run, exported)
-    largest = compare_guesses(run, exported, texts)
-    return [
-        f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was "
-        "trained here",
-        f"model for transformers: {exported}",
-    ]
 
-
-def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
-    """Print what our run and transformers predict for masks.
-
-    Return the largest difference of the probabilities.
-
-    Raises:
-        IntegrityError: transformers predicts other words, or with other probabilities.
-    """
     fill = import_transformers("a comparison").pipeline("fill-mask", model=str(exported))
     trained = TrainedModel.open(run)
     largest = 0.0
@@ -75,4 +60,8 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
 
         largest = max(largest, *differences)
 
-    return largest
+    return [
+        f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was "
+        "trained here",
+        f"model for transformers: {exported}",
+    ]

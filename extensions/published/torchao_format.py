@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.conversion.class_fit import fit_to_class
-from clozeline.extensions.published.conversion.export import Export, split_models
+from clozeline.extensions.published.conversion.export import Export
 from clozeline.model.checkpoints.checkpoint import Checkpoint, integer_weights
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config
@@ -18,8 +18,6 @@ def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set
     Raises:
         ConfigurationError: no class holds the model, or it has other matrices than linear maps.
     """
-    if len(split_models(checkpoint)) > 1:
-        raise ConfigurationError("no class of transformers holds a generator and a discriminator")
     checkpoint, key_map = fit_to_class(checkpoint, checkpoint.model_type)
     targets = key_map.tensors.targets(
         checkpoint.config, integer_weights(checkpoint, quantization)

@@ -24,6 +24,7 @@ from torch import Tensor
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.extensions.published.conversion.export import Export
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -103,13 +104,9 @@ def logits_of(checkpoint: Checkpoint) -> Logits:
     model = build_checkpoint(checkpoint)
 
     def logits(ids: Tensor) -> list[Tensor]:
-        positions = torch.arange(ids.shape[1]).expand(ids.shape)
-        tensors = {
-            "input_ids": ids,
-            "position_ids": positions,
-            "lengths": torch.full((len(ids),), ids.shape[1]),
-        }
+        tensors = batch_tensors(ids.tolist(), ids.device)
         if checkpoint.config.architecture == "encoder_decoder":
+            positions = tensors["position_ids"]
             tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
         return [scores for _, scores in sorted(model.logits(tensors).items())]
 

@@ -7,7 +7,6 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.conversion.key_map import KeyMap
 from clozeline.extensions.published.registries import MODEL_TYPES
-from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MAX_OFFSET
 
@@ -161,15 +160,6 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
         position = replace(config.position, offset=offset)
         for rows in types:
             yield replace(config, position=position, type_vocab_size=rows)
-
-
-def find_task_head(config: ModelConfig, token_ids: Mapping[str, object]) -> HeadOptions | None:
-    """Return the only head of a model as the class that can hold its body has it, or None."""
-    try:
-        form, key_map = find_form(config, token_ids)
-        return key_map.task_head(form, token_ids)
-    except ConfigurationError:  # no class can hold the body
-        return None
 
 
 def _all_maps() -> list[type[KeyMap]]:

@@ -12,9 +12,7 @@ import pytest
 from clozeline.command_line import refuse_unreadable
 from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
 from clozeline.configuration.paths import special_kind
-from clozeline.errors import WeightsError
 from clozeline.files import read_json
-from clozeline.model.checkpoints import import_record
 from clozeline.pipeline.recipe import Recipe
 from tests.refusals import refused
 
@@ -83,8 +81,6 @@ def test_a_key_of_a_configuration_names_a_file(special):
 def test_a_file_of_a_folder_is_one(special):
     path, _ = special
     assert read_json(path) is None
-    with pytest.raises(WeightsError, match="expected a file, got"):
-        import_record.read_checkpoint_json(path)
 
 
 def test_a_command_with_a_pipe_ends_at_once(tmp_path):

@@ -8,13 +8,9 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-import torch
-import transformers
-import yaml
 
 from clozeline.configuration.config import load_config, validate
-from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.extensions.published.commands.export_model import main as export
+from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
@@ -37,7 +33,6 @@ from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.distributed import run_program
 from tests.matrices import mark_slow_after, mark_slow_but
-from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
@@ -288,27 +283,6 @@ def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path
 
     assert "$ python -c 'raise SystemExit(3)'" in said.out
     assert "this command ended with exit code 3" in said.err
-
-
-def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
-    """Exported, it makes the same guesses there; a changed weight shows."""
-    run = tmp_path / "run"
-    exported = tmp_path / "exported"
-    model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
-    write_run(run, shard_sets, [3], 1, model=model)
-
-    assert export([str(run), str(exported)]) == 0
-
-    loaded = transformers.AutoModelForMaskedLM.from_pretrained(exported)
-
-    assert type(loaded).__name__ == "ModernBertForMaskedLM"
-    assert demo.compare_guesses(run, exported, demo.SENTENCES) < 1e-5
-
-    with torch.no_grad():
-        loaded.head.norm.weight *= 3  # the same words, of other probabilities
-    loaded.save_pretrained(exported)
-    with pytest.raises(IntegrityError, match="makes other predictions"):
-        demo.compare_guesses(run, exported, demo.SENTENCES)
 
 
 @pytest.mark.slow

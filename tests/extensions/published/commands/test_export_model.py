@@ -143,10 +143,6 @@ def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
     assert form.frame == ((), (2,), (2, 1))
     assert not form.cuts_texts
 
-    task = replace(first, objective=first.objective.model_copy(update={"name": "task"}))
-
-    assert text_form(encoder[1].checkpoint.config, [task]).cuts_texts
-
 
 def test_a_model_is_exported_from_an_opened_run_as_planned_without_its_weights(bert):
     """A plan needs names and shapes alone."""
