@@ -16,6 +16,11 @@ def start(world, config, overrides=()):
         return error.exit_code, str(error)
 
 
+def complete(one_rank, config, overrides=()):
+    """Train to the end in a process that has started already."""
+    assert one_rank.run(start, config, overrides) == [(0, "")]
+
+
 def steps(output):
     """The records of its steps."""
     return step_records(read_lines(output / "metrics.jsonl"))

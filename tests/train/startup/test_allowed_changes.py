@@ -8,7 +8,7 @@ import pytest
 from tests.matrices import mark_slow_but
 from tests.refusals import refused
 from tests.train.masked_set import write_config
-from tests.train.runs import start, steps
+from tests.train.runs import complete, start, steps
 from tests.train.synthetic import tiny
 
 CHANGES = {
@@ -54,7 +54,7 @@ def trained(one_rank, tmp_path_factory, shards):
         folder / "train.yaml", shards, folder / "run", steps=2, evaluate__max_rows=0
     )
 
-    assert one_rank.run(start, config, []) == [(0, "")]
+    complete(one_rank, config)
 
     return folder
 
@@ -84,7 +84,7 @@ def test_what_is_offered_works(one_rank, trained, tmp_path, name):
     assert bool(offered) == (name not in OTHER_WEIGHTS)
 
     if offered:
-        assert one_rank.run(start, trained / "train.yaml", [*words, offered[0]]) == [(0, "")]
+        complete(one_rank, trained / "train.yaml", [*words, offered[0]])
 
 
 def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp_path):
@@ -105,7 +105,7 @@ def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp
             "log.every=1",
         ]
 
-        assert one_rank.run(start, trained / "train.yaml", words) == [(0, "")]
+        complete(one_rank, trained / "train.yaml", words)
 
     labels = [
         [one["labels"] for one in steps(tmp_path / name)][-2:] for name in ("straight", "changed")

@@ -9,7 +9,7 @@ from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.start_or_resume import branch_point
 from tests.refusals import refused
 from tests.train.masked_set import write_config
-from tests.train.runs import logged, start
+from tests.train.runs import complete, logged
 
 DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
 
@@ -27,7 +27,7 @@ def trunk(tmp_path_factory, one_rank, shards):
 
     write_config(folder / "c.yaml", shards, folder / "run", **keys)
 
-    assert one_rank.run(start, folder / "c.yaml", ()) == [(0, "")]
+    complete(one_rank, folder / "c.yaml")
 
     return folder
 
@@ -52,21 +52,17 @@ def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     before = contents(trunk / "run")
     branch = trunk / "run-decay-4"
 
-    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [
-        (0, "")
-    ]
+    complete(one_rank, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6"))
     assert sorted(losses(branch)) == [5, 6]
-    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [(0, "")]
+    complete(one_rank, trunk / "c.yaml", (*DECAY, "schedule.steps=8"))
     assert contents(trunk / "run") == before
-    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [
-        (0, "")
-    ]
+    complete(one_rank, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}"))
 
     straight = losses(trunk / "straight")
 
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert losses(branch)[6] != losses(trunk / "run")[6]
-    assert one_rank.run(start, branch / "config.yaml", ()) == [(0, "")]
+    complete(one_rank, branch / "config.yaml")
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert not (trunk / "run-decay-4-decay-4").exists()
 

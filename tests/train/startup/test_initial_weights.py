@@ -25,7 +25,7 @@ from clozeline.train.startup.initial_weights import (
 from tests.extensions.published.peers import VOCABULARY, saved
 from tests.refusals import refused
 from tests.train.masked_set import write_config
-from tests.train.runs import start
+from tests.train.runs import complete, start
 
 IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
@@ -139,9 +139,7 @@ def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
     words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
 
     for steps, source in ((1, first), (2, tmp_path / "gone")):
-        assert one_rank.run(
-            start, config, [*words, f"steps={steps}", f"model.init_from={source}"]
-        ) == [(0, "")]
+        complete(one_rank, config, [*words, f"steps={steps}", f"model.init_from={source}"])
         assert heldout_loss(second) == pytest.approx(heldout_loss(first), rel=1e-6)
 
 

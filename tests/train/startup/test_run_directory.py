@@ -16,7 +16,7 @@ from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.refusals import refused
 from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config
-from tests.train.runs import start
+from tests.train.runs import complete, start
 
 
 def test_one_run_at_a_time(tmp_path, shards):
@@ -53,7 +53,7 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, 
 
     (tmp_path / "run" / "notes").unlink()
 
-    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    complete(one_rank, config, ["resume=never"])
     assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
 
 

@@ -11,7 +11,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.shared_base import SharedBase
 from tests.refusals import refused
 from tests.train.masked_set import FIRST_WORD, write_config
-from tests.train.runs import start
+from tests.train.runs import complete
 
 PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
 RUNS = {
@@ -35,9 +35,9 @@ def folder(tmp_path_factory, one_rank, shards):
     )
 
     for name in ("own", "other"):
-        assert one_rank.run(
-            start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]
-        ) == [(0, "")]
+        complete(
+            one_rank, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]
+        )
 
     runs = {
         name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()
@@ -46,9 +46,7 @@ def folder(tmp_path_factory, one_rank, shards):
 
     for name, words in runs.items():
         output = f"output={folder / 'runs' / name}"
-        assert one_rank.run(
-            start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]
-        ) == [(0, "")]
+        complete(one_rank, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words])
 
     return folder
 

@@ -20,7 +20,7 @@ from clozeline.train.startup.start_or_resume import (
 )
 from tests.refusals import refused
 from tests.train.masked_set import write_config
-from tests.train.runs import contents, start
+from tests.train.runs import complete, contents
 from tests.train.synthetic import tiny
 
 HOST = torch.device("cpu")
@@ -34,7 +34,7 @@ def trained(one_rank, tmp_path_factory, shards):
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "schedule__steps": None, "schedule__final": 0.5}
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
-    assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
+    complete(one_rank, config, ["steps=4"])
     return folder
 
 

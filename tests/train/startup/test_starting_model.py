@@ -14,7 +14,7 @@ from clozeline.train.startup.initial_weights import OtherTokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.starting_model import build_starting_model
 from tests.train.masked_set import write_config
-from tests.train.runs import start
+from tests.train.runs import complete
 
 
 def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
@@ -42,9 +42,7 @@ def folder(tmp_path_factory, one_rank, shards):
     folder = tmp_path_factory.mktemp("teacher")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0)
 
-    assert one_rank.run(
-        start, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"]
-    ) == [(0, "")]
+    complete(one_rank, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"])
 
     return folder
 

@@ -30,8 +30,8 @@ from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.refusals import refused
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows, write_config, write_masked_sets
+from tests.train.runs import complete
 from tests.train.synthetic import plain_config
-from tests.train.test_run import start
 
 
 def config_file(path, data, **changes):
@@ -57,25 +57,15 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
     """
     mixed = tmp_path / "mixed.yaml"
 
-    assert one_rank.run(
-        start,
-        config_file(mixed, {"shards": sets}),
-        ["steps=2"],
-    ) == [(0, "")]
-    assert one_rank.run(
-        start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]
-    ) == [(0, "")]
+    complete(one_rank, config_file(mixed, {"shards": sets}), ["steps=2"])
+    complete(one_rank, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"])
     assert len(plans_of(mixed)) == 1
 
     other = config_file(mixed, {"shards": sets, "weights": [3.0, 1.0]})
 
-    assert one_rank.run(start, other, ["steps=4"]) == [(0, "")]
-    assert one_rank.run(start, other, ["steps=5"]) == [(0, "")]
-    assert one_rank.run(
-        start,
-        config_file(mixed, {"shards": sets[1]}),
-        ["steps=6"],
-    ) == [(0, "")]
+    complete(one_rank, other, ["steps=4"])
+    complete(one_rank, other, ["steps=5"])
+    complete(one_rank, config_file(mixed, {"shards": sets[1]}), ["steps=6"])
     assert [(counts, until) for _, counts, until, _ in plans_of(mixed)] == [
         ([2048, 2048], 24),
         ([3072, 1024], 40),

@@ -10,7 +10,7 @@ from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, Store
 from clozeline.train.optim.optimizers.nt_asgd import has_stopped_falling
 from clozeline.train.registries import OPTIMIZERS
 from tests.train.masked_set import write_config
-from tests.train.runs import evaluations, start
+from tests.train.runs import complete, evaluations
 
 RATE = 0.4
 DECAY = 0.05
@@ -94,7 +94,7 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
         tmp_path / "a.yaml", shards, tmp_path / "a", optimizer=chosen, steps=12, **shared
     )
 
-    assert one_rank.run(start, config) == [(0, "")]
+    complete(one_rank, config)
 
     last = evaluations(tmp_path / "a")[-1]["loss"]
     still = {"name": "adamw", "learning_rate": 1e-9}
@@ -103,7 +103,7 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
         tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source
     )
 
-    assert one_rank.run(start, config) == [(0, "")]
+    complete(one_rank, config)
     assert evaluations(tmp_path / "b")[-1]["loss"] == pytest.approx(last, rel=1e-5)
 
     found = StoredCheckpoint.find(tmp_path / "a")
