@@ -12,9 +12,9 @@ from torch import Tensor
 from clozeline.extensions.compression.early_exit import EarlyExit, Entropy
 from clozeline.extensions.compression.token_pruning import TokenPruning
 from clozeline.extensions.compression.token_rules import TopTokens
+from clozeline.extensions.tasks.task_run import TaskRun, open_task_run, set_rows
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run, set_rows
 from clozeline.train.data.stream.collate import Collate
 
 ENTROPIES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import config_file, read_composed
+from clozeline.extensions.tasks.readers import Rejected, TaskReader
+from clozeline.extensions.tasks.registries import TASK_READERS
+from clozeline.extensions.tasks.sets.splits import split_by_group
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tables import read_json_value, read_text_lines
-from clozeline.pipeline.tasks.readers import Rejected, TaskReader
-from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.seeding import hash64
 
 OF_GLUE: Final = ("cola", "mrpc", "rte")

@@ -43,8 +43,8 @@ from clozeline.extensions.tasks.finetuning_scores import (
     mean_text,
     read_scored,
 )
+from clozeline.extensions.tasks.task_run import set_rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.task_scores.task_run import set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines, step_records
 

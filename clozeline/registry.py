@@ -110,7 +110,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
     `masked_lm.py`"""
     address: str = ""
     """folder of its algorithms in an extension, by default named like that of the package:
-    `objectives`"""
+    `objectives`; an extension with the name of its first folder has the rest of it"""
 
     @property
     def name(self) -> str:
@@ -299,10 +299,11 @@ def options_of(algorithm: type) -> Any:
 @lru_cache(_MOST_LISTINGS)
 def _find_folders(address: str, extensions: tuple[Extension, ...]) -> tuple[tuple[str, str], ...]:
     """Return the package and the folder of an address, in each extension that has it."""
+    found = ((each, address.removeprefix(f"{each.name}/")) for each in extensions)
     return tuple(
-        (f"{each.package}.{address.replace('/', '.')}", str(each.folder / address))
-        for each in extensions
-        if (each.folder / address).is_dir()
+        (f"{each.package}.{below.replace('/', '.')}", str(each.folder / below))
+        for each, below in found
+        if (each.folder / below).is_dir()
     )
 
 

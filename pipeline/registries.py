@@ -1,6 +1,6 @@
 """The registries of the pipeline: folders with one algorithm per file, and their interfaces."""
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from clozeline.registry import Component, Registry
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.group.groupings import Grouping
     from clozeline.pipeline.ingest.readers import Reader
     from clozeline.pipeline.set_kinds import SetKind
-    from clozeline.pipeline.tasks.readers import TaskReader
-    from clozeline.pipeline.tasks.rows import TaskRows
     from clozeline.pipeline.text.sentences import SentenceSplitter
     from clozeline.pipeline.text.words import Segmenter
     from clozeline.pipeline.tokenize.tokenizers import Tokenizer
@@ -55,20 +53,6 @@ OBJECTIVES: Registry["Objective"] = Registry("clozeline.pipeline.corrupt.objecti
 """Pretraining objectives."""
 SET_KINDS: Registry["SetKind"] = Registry("clozeline.pipeline.set_kinds", "SetKind")
 """Kinds of sets that extensions write, by the objective that their manifests record."""
-TASK_READERS: Registry["TaskReader"] = Registry(
-    "clozeline.pipeline.tasks.readers",
-    "TaskReader",
-    suffix="Reader",
-    address="tasks/readers",
-)
-"""Readers of labeled data."""
-TASK_ROWS: Registry["TaskRows[Any]"] = Registry(
-    "clozeline.pipeline.tasks.rows",
-    "TaskRows",
-    named_by="for_head",
-    address="tasks/rows",
-)
-"""Rows of labeled data, by the head that they are for."""
 EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executors", "Executor")
 """Executors of the units of a stage."""
 
@@ -80,5 +64,4 @@ SegmenterComponent: TypeAlias = Annotated[Component["Segmenter"], SEGMENTERS]
 ExecutorComponent: TypeAlias = Annotated[Component["Executor"], EXECUTORS]
 TokenizerComponent: TypeAlias = Annotated[Component["TrainableTokenizer"], TOKENIZERS]
 ObjectiveComponent: TypeAlias = Annotated[Component["Objective"], OBJECTIVES]
-TaskReaderComponent: TypeAlias = Annotated[Component["TaskReader"], TASK_READERS]
 """Types of fields that name an algorithm."""

@@ -21,10 +21,6 @@ from clozeline.pipeline.shards import (
     write_shard,
 )
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
-from clozeline.pipeline.tasks.rows.classification import LABEL, LABELS
-from clozeline.pipeline.tasks.rows.regression import TARGET
-from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
-from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.seeding import mix
 
 TOKENS = Role("ids", below="vocabulary")
@@ -43,21 +39,17 @@ TOKENIZER = {
     "sentinels": [],
 }
 
-_FEATURES = (
-    LABEL,
-    LABELS,
-    TARGET,
-    SECOND_IDS,
-    ANSWER_SPAN,
-    ANSWER_POSITIONS,
-    SPAN_STARTS,
-    SPAN_LENGTHS,
-    CROP_START,
-)
+_FEATURES = (SPAN_STARTS, SPAN_LENGTHS, CROP_START, CROP_LENGTH, SENTENCE_LABEL)
 ROLES = {
     **dict.fromkeys(("ids", "token_ids", "partner_ids"), TOKENS),
     **{name: roles[0] for name, roles in COLUMNS.items()},
-    **{feature.name: feature.stored_role for feature in (*_FEATURES, CROP_LENGTH, SENTENCE_LABEL)},
+    **{feature.name: feature.stored_role for feature in _FEATURES},
+    "label": Role("row", head="classification", below="classes"),
+    "labels": Role("label", head="classification", below=2),
+    "target": Role("row", head="regression", fraction=True),
+    "input_ids_b": Role("ids", head="similarity", below="vocabulary"),
+    "answer_span": Role("label", head="span"),
+    "answer_places": Role("position", "input_ids", head="span"),
 }
 for head, names in {
     "tagging": ("tag_positions", "tags"),

@@ -15,7 +15,7 @@ from tests.built_once import built_once
 @pytest.fixture(scope="session")
 def tuned(one_rank, tmp_path_factory):
     """A run of a few steps on a small task, which no test changes."""
-    from tests.tools.runs.task_scores.task_runs import tuned_run
+    from tests.extensions.tasks.task_runs import tuned_run
 
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
@@ -60,7 +60,7 @@ def runs(tmp_path_factory):
 
     Each is made once.
     """
-    from tests.tools.runs.task_scores.task_runs import TASKS
+    from tests.extensions.tasks.task_runs import TASKS
     from tests.train.written_runs import write_run_on
 
     @cache

@@ -66,7 +66,7 @@ def copy_tree(folder):
 SCAFFOLDS = {
     "a metric of a task": [
         (
-            "train/task_heads/_metrics.py",
+            "extensions/tasks/task_heads/_metrics.py",
             '    "f1": Metric(',
             '    "copied": Metric(positive_f1),\n',
         )

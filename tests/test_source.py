@@ -243,7 +243,7 @@ OPENED_ELSEWHERE = {
     ("pipeline/dedup/components.py", "np.memmap"): "a file that the unit has written",
     ("pipeline/dedup/near.py", "PieceFile"): "the line before notes it",
     ("pipeline/clean/exclusion.py", "path.read_bytes"): "its hash is an argument",
-    ("pipeline/tasks/chat_template.py", "path.read_text"): "a file of the noted tokenizer",
+    ("extensions/tasks/sets/chat_template.py", "path.read_text"): "a file of the noted tokenizer",
     ("pipeline/tokenize/train/sample.py", "path.open"): "a file that the unit has written",
     ("pipeline/tokenize/import_published/stage.py", "file.read_bytes"): "the driver imports it",
 }

@@ -61,7 +61,7 @@ def test_one_algorithm_has_its_own_cases_alone(items):
 
 def test_a_head_of_an_extension_is_tried_by_the_contract_of_heads():
     packages = {one.package for one in find_algorithms("tasks/heads/classification")}
-    assert packages == {"clozeline.model.heads", "clozeline.train.task_heads"}
+    assert packages == {"clozeline.model.heads", "clozeline.extensions.tasks.task_heads"}
     touched = find_touched(ROOT, ["extensions/tasks/heads/classification.py"])
     assert "tests/model/heads/test_head.py" in touched
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.train.optim.optimizers import OptimizerBuilder
     from clozeline.train.optim.regularizers import Regularizer
     from clozeline.train.optim.schedules import Schedule
-    from clozeline.train.task_heads._task_head import TaskHead
 
 OPTIMIZERS: Registry["OptimizerBuilder"] = Registry(
     "clozeline.train.optim.optimizers", "OptimizerBuilder"
@@ -27,11 +26,6 @@ REGULARIZERS: Registry["Regularizer"] = Registry(
 """Regularizers, which keep weights close to their initial values."""
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""
-TASK_HEADS: Registry["TaskHead"] = Registry(
-    "clozeline.train.task_heads", "_task_head.TaskHead", named_by="of_head", address="heads"
-)
-"""What heads mean outside the model: predictions, gold answers, scores."""
-
 TRAINING_KEYS: Registry["TrainingKey"] = Registry(
     "clozeline.train.configuration.keys", "TrainingKey", suffix="Config", address="keys/train"
 )

@@ -65,7 +65,7 @@ _FEW_KEYS: Final = 16
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
 _PART_MARKERS: Final = {
-    "pipeline": {"clean", "dedup", "encode", "group", "tasks"},
+    "pipeline": {"clean", "dedup", "encode", "group"},
     "train": {"model", "optimizer", "data"},
 }
 """Parts of a file, and the keys by which a file of one command is known where it is given to
@@ -136,14 +136,8 @@ def config_file(location: str, kind: str) -> Path:
         hint = (
             f"did you mean 'recipe:{words[near[0]]}'?"
             if near
-            else f"known: {', '.join(sorted(recipes))}"
+            else f"known: {', '.join(sorted(words.values() or recipes))}"
         )
-
-        if not near and folder == "tasks":
-            hint = (
-                "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags "
-                "of words"
-            )
 
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
 
@@ -218,7 +212,8 @@ def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str,
     name = getattr(schema, "PART", "")
     markers = {**_PART_MARKERS}
     for each in list_extensions():
-        markers |= each.parts
+        for command, keys in each.parts.items():
+            markers[command] = markers.get(command, set()) | keys
 
     if not data or not set(data) <= markers.keys():
         of = next((command for command, keys in markers.items() if keys & set(data)), name)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tasks.readers import is_task
+from clozeline.extensions.tasks.readers import is_task
 from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.score_notes import note_few_items, note_if_worse
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
@@ -17,7 +18,6 @@ from clozeline.pipeline.ingest.readers import detect_reader
 from clozeline.pipeline.tables import find_text_files, read_list, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_scores
-from clozeline.tools.runs.task_scores.score_notes import note_few_items, note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _BATCH_PASSAGES: Final = 64

@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
+from clozeline.extensions.tasks.rows.tagging import words_with_tags
+from clozeline.extensions.tasks.task_heads import task_head_of
+from clozeline.extensions.tasks.task_run import open_split, set_rows
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.rows.tagging import words_with_tags
-from clozeline.tools.runs.task_scores.task_run import open_split, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.task_heads import task_head_of
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""

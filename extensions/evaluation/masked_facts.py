@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.tasks.score_notes import note_few_items, note_if_worse
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.pipeline.tables import find_text_files, read_list, read_rows
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_scores
-from clozeline.tools.runs.task_scores.score_notes import note_few_items, note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.evaluation.perplexity import WordNgrams
+from clozeline.extensions.tasks.score_notes import note_few_items, note_if_worse
 from clozeline.pipeline.tables import KeyedTexts, find_text_files, read_rows, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
-from clozeline.tools.runs.task_scores.score_notes import note_few_items, note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 PUBLISHED: Final = {

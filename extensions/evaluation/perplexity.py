@@ -16,6 +16,7 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.score_notes import note_if_worse
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
@@ -28,7 +29,6 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.tools.runs.task_scores.score_notes import note_if_worse
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _USUAL_DISCOUNT: Final = 0.5

@@ -22,7 +22,7 @@ from clozeline.files import file_hash, publish, publish_json, read_json
 from clozeline.model.layers.pooling import pool
 from clozeline.model.scoring.features import check_layer, token_vectors
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tasks.rows._windows import first_tokens, token_spans
+from clozeline.pipeline.tokenize.token_spans import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.train.checkpoint.trained_model import TrainedModel

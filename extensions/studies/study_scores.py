@@ -16,11 +16,11 @@ from clozeline.extensions.evaluation.perplexity import WordNgrams
 from clozeline.extensions.studies.study_plan import Ordering, PlannedRun, Study, Variant
 from clozeline.extensions.studies.study_sets import PreparedDocuments
 from clozeline.extensions.tasks.finetuning_scores import difference_text, mean_text
+from clozeline.extensions.tasks.score_notes import note_few_items
 from clozeline.files import publish_text
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.tools.runs.task_scores.score_notes import note_few_items
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines
 

@@ -25,10 +25,10 @@ from clozeline.configuration.config import (
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.evaluation.heldout_score import heldout_score
 from clozeline.extensions.tasks.finetuning_scores import mean_text
+from clozeline.extensions.tasks.readers import read_task_metadata
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.start.multirun.runner import ExperimentTraining, run_step

@@ -1,1 +1,3 @@
 """Turn labeled data into task sets, and train, score and use models on them."""
+
+PARTS = {"pipeline": {"tasks"}}

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError, plural
+from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.files import parse_json, publish_text
-from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.terminal import align_rows
 
 
@@ -74,9 +74,9 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
     Scores are JSON; each prediction is a line of NAME.predictions.jsonl.
     """
-    from clozeline.tools.runs.task_scores.error_analysis import collect_answers, record_lines
-    from clozeline.tools.runs.task_scores.scores import scores_of
-    from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
+    from clozeline.extensions.tasks.error_analysis import collect_answers, record_lines
+    from clozeline.extensions.tasks.scores import scores_of
+    from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
@@ -131,8 +131,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
 
     Lower scores are marked.
     """
-    from clozeline.tools.runs.task_scores.score_notes import note_few_items
-    from clozeline.tools.runs.task_scores.scores import notes_of
+    from clozeline.extensions.tasks.score_notes import note_few_items
+    from clozeline.extensions.tasks.scores import notes_of
 
     for name, runs in named:
         scores = [run.scores for run in runs]

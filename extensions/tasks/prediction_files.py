@@ -19,7 +19,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
 
 if TYPE_CHECKING:
-    from clozeline.train.task_heads._task_head import Record, TaskHead
+    from clozeline.extensions.tasks.task_heads._task_head import Record, TaskHead
 
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.readers import TaskItem, TaskReader
+from clozeline.extensions.tasks.registries import TASK_READERS
+from clozeline.extensions.tasks.rows import rows_of
+from clozeline.extensions.tasks.sets.task_rows import Form, TaskRows
+from clozeline.extensions.tasks.task_run import TaskRun
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.ingest.readers.text import TextReader
-from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tables import Rejected, RowFile, open_table
-from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
-from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.task_rows import Form, TaskRows
-from clozeline.tools.runs.task_scores.task_run import TaskRun
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
 """A row, and the id that the file gives it; None: the file gives no id."""

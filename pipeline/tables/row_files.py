@@ -51,7 +51,7 @@ class RowFile:
     """names of the label classes of each column in the order of their numbers, as `datasets` stores
     them (ClassLabel)"""
 
-    def require(self, *names: str, keys: str = "tasks.reader.") -> None:
+    def require(self, *names: str, keys: str = "") -> None:
         """Raise ConfigurationError if a column is missing; dotted paths are checked by row."""
         missing = [
             name
@@ -221,7 +221,7 @@ def _detect_format(
         return name
     raise ConfigurationError(
         f"{path}: expected rows of {_list_formats()}, got {name}: rename it to end in .csv, .tsv "
-        "or .jsonl, or give its delimiter: tasks.reader.delimiter=';'"
+        "or .jsonl, or give its reader the key {delimiter: ';'}"
     )
 
 

@@ -172,7 +172,7 @@ OF_STAGES = {
     ),
     "reader_of_tasks": (
         "tasks",
-        "pipeline.tasks.readers.squad:SquadReader",
+        "extensions.tasks.readers.squad:SquadReader",
         {"tasks": {"reader": "{}"}},
     ),
     "sentences": ("encode", "pipeline.text.sentences.lines:Lines", {"encode": {"sentences": "{}"}}),
@@ -244,7 +244,7 @@ def test_a_stage_tells_other_code_of_every_kind(module_of, kind):
 
 
 def test_evaluation_files_have_readers_too(module_of, tmp_path):
-    file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:SquadReader"))
+    file = module_of("mine_items", subclass_of("extensions.tasks.readers.squad:SquadReader"))
     (tmp_path / "dev.json").write_text('{"data": [{"paragraphs": []}]}')
     path = str(tmp_path / "dev.json")
     keys = {"decontaminate": {"against": [{"path": path, "reader": "mine_items:Mine"}]}}
@@ -271,7 +271,7 @@ NAMED |= {
     if kind != "grouping"
 }
 NAMED["evaluation_items"] = (
-    "pipeline.tasks.readers.squad:SquadReader",
+    "extensions.tasks.readers.squad:SquadReader",
     {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}},
 )
 NAMED["executor"] = ("pipeline.execution.executors.local:Local", {"executor": {"name": "{}"}})

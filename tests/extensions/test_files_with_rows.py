@@ -9,12 +9,12 @@ from clozeline.extensions.evaluation.last_word_prediction import read_passages
 from clozeline.extensions.evaluation.masked_facts import read_facts
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.extensions.evaluation.prompting.template import Template, read_rows
+from clozeline.extensions.tasks.readers import Rejected
 from clozeline.extensions.tasks.unlabeled_rows import InputColumns, read_unlabeled
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables import read_list, read_named_texts
-from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.runs.inference.generated_text import read_allowed
 from tests.extensions.tasks.readers.reading import reader_of, rows_for

@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.extension_list import find_extensions
 
-WITH_TORCH = {"commands", "heads", "families", "hooks"}
+WITH_TORCH = {"commands", "heads", "families", "hooks", "task_heads"}
 FILES = [
     (each, path, set(path.relative_to(each.folder).parts[:-1]))
     for each in find_extensions().values()

@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.registries import TaskReaderComponent
+from clozeline.extensions.curation.registries import ItemReaderComponent
 
 
 @config_class
@@ -18,7 +18,7 @@ class EvaluationSet:
     path: Annotated[str, HOME_EXPANDED]
     """file, folder or glob (`**` descends): text files (.txt) with one item per line, or rows with
     `text` or `fields`, or in the layout of BLiMP, other minimal pairs, or LAMA"""
-    reader: TaskReaderComponent | None = None
+    reader: ItemReaderComponent | None = None
     """reader of the files of a task: {name: squad}; null: the layouts above"""
     suite: str | None = None
     """name in reports; null: the name of the folder, else that of each file without its suffix,

@@ -10,8 +10,8 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.curation.decontaminate.config import EvaluationSet
+from clozeline.extensions.curation.registries import ItemReaderComponent
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tables import (
     Rejected,
     RowFile,
@@ -19,7 +19,6 @@ from clozeline.pipeline.tables import (
     open_table,
     read_text_lines,
 )
-from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
 _MASK: Final = "[MASK]"
@@ -53,7 +52,7 @@ class EvaluationFile:
     name: str
     """path below the folder, or below the last folder before a wildcard"""
     path: Path = field(compare=False)
-    reader: TaskReaderComponent | None
+    reader: ItemReaderComponent | None
 
 
 def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
@@ -85,7 +84,7 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
                 "folder with files, or a pattern"
             )
 
-        task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).metadata.name}/"
+        task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).suite()}/"
 
         for path in paths:
             suite_name = suite or f"{task}{_ENDINGS.sub('', path.name)}"
@@ -132,18 +131,13 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Evaluation
         rows: Iterator[EvaluationItem | Rejected | None] = _read_untasked_rows(file, limits)
     else:
         reader = file.reader.build(limits)
-        items = reader.read(reader.open(file.path))
-        texts = (
-            (item, item.texts if isinstance(item, Rejected) else list_item_texts(item))
-            for item in items
+        items = (
+            (item, item.index, item.texts) if isinstance(item, Rejected) else (None, *item)
+            for item in reader.item_texts(reader.open(file.path))
         )
         rows = (
-            EvaluationItem(item.index, str(item.index), item_texts)
-            if item_texts
-            else item
-            if isinstance(item, Rejected)
-            else None
-            for item, item_texts in texts
+            EvaluationItem(index, str(index), texts) if texts else rejected
+            for rejected, index, texts in items
         )
 
     yield from (item for item in rows if item is not None)
@@ -182,19 +176,6 @@ def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
         return open_table(file.path, limits, by_line=True)
     except ConfigurationError as error:
         raise _layout_error(file, str(error)) from error
-
-
-def list_item_texts(item: TaskItem) -> tuple[str, ...]:
-    """Return the texts of a task row that documents may contain, such as shared contexts."""
-    if isinstance(item, Question):
-        return item.question, item.context
-    if isinstance(item, Choices):
-        return item.context, *item.choices
-    if isinstance(item, SourceTarget):
-        return item.source, *item.targets
-    if isinstance(item, Dialogue):
-        return tuple(content for _, content in item.messages)
-    return item.overlap_texts
 
 
 def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:

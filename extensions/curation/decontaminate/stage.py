@@ -51,7 +51,7 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.tables import Rejected
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 
 _LOG: Final = logging.getLogger(__name__)

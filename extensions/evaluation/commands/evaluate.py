@@ -200,15 +200,15 @@ def score_task(options: EvaluateOptions, world: World | None = None) -> tuple[st
 
     Return the scores as JSON text, and lines about its errors.
     """
-    from clozeline.tools.runs.task_scores.answer_threshold import store_threshold
-    from clozeline.tools.runs.task_scores.error_analysis import (
+    from clozeline.extensions.tasks.answer_threshold import store_threshold
+    from clozeline.extensions.tasks.error_analysis import (
         collect_answers,
         error_lines,
         record_lines,
     )
-    from clozeline.tools.runs.task_scores.scores import scores_of, to_json
-    from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
-    from clozeline.train.task_heads._task_head import merge_shares
+    from clozeline.extensions.tasks.scores import scores_of, to_json
+    from clozeline.extensions.tasks.task_heads._task_head import merge_shares
+    from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 
     opened = open_task_run(options.run, options.split, options.task, options.step, options.data)
     computed = {
@@ -281,7 +281,7 @@ def evaluate_mode(
     options: PerplexityOptions | SuiteOptions | ProbeOptions,
 ) -> tuple[str, Iterator[str]]:
     """Return the scores of a run on texts as JSON text and as lines."""
-    from clozeline.tools.runs.task_scores.scores import to_json
+    from clozeline.extensions.tasks.scores import to_json
 
     trained = TrainedModel.open(options.run, options.step)
     scores, lines = options.scores(trained)
@@ -294,7 +294,7 @@ def score_heldout(options: EvaluateOptions) -> tuple[str, list[str]]:
     The lines include what its training log says.
     """
     from clozeline.extensions.evaluation.heldout_losses import heldout_lines, heldout_losses
-    from clozeline.tools.runs.task_scores.scores import to_json
+    from clozeline.extensions.tasks.scores import to_json
 
     if non_default_keys(options).keys() & {
         "split",
@@ -320,7 +320,7 @@ def _evaluate(
     options: EvaluateOptions | PerplexityOptions | SuiteOptions | ProbeOptions,
 ) -> None:
     from clozeline.extensions.evaluation.heldout_losses import is_trained_on_texts
-    from clozeline.tools.runs.task_scores.scores import lines_of, write_scores
+    from clozeline.extensions.tasks.scores import lines_of, write_scores
     from clozeline.train.distributed.launcher import describe_environment
     from clozeline.train.distributed.process_group import join_process_group
 

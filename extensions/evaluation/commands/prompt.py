@@ -32,12 +32,12 @@ from clozeline.extensions.evaluation.prompting.template import (
     read_rows,
     read_template,
 )
+from clozeline.extensions.tasks.scores import to_json, write_scores
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import Natural, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.inference.generated_text import read_allowed
-from clozeline.tools.runs.task_scores.scores import to_json, write_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 

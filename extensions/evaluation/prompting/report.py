@@ -10,8 +10,8 @@ from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from clozeline.extensions.evaluation.prompting.answers import Answered
 from clozeline.extensions.evaluation.prompting.template import PromptRow
-from clozeline.tools.runs.task_scores.score_notes import note_if_worse
-from clozeline.train.task_heads._metrics import macro_f1
+from clozeline.extensions.tasks.score_notes import note_if_worse
+from clozeline.extensions.tasks.task_heads._metrics import macro_f1
 
 
 def prompt_scores(

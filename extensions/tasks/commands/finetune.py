@@ -37,10 +37,10 @@ from clozeline.extensions.tasks.finetuning_plan import (
     plan_finetuning,
     tell_time,
 )
+from clozeline.extensions.tasks.sets.task_rows import FRAMES
 from clozeline.files import publish_json
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.tools.command import (
     ModelPath,
     OutputPath,

@@ -30,6 +30,8 @@ from clozeline.extensions.tasks.prediction_files import (
     check_output,
     write_output,
 )
+from clozeline.extensions.tasks.readers import TaskReader
+from clozeline.extensions.tasks.task_run import TaskRun, open_task_run
 from clozeline.extensions.tasks.unlabeled_rows import (
     InputColumns,
     Item,
@@ -39,14 +41,12 @@ from clozeline.extensions.tasks.unlabeled_rows import (
     task_rows,
 )
 from clozeline.files import file_hash
-from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
-from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
 if TYPE_CHECKING:
-    from clozeline.train.task_heads._task_head import Record
+    from clozeline.extensions.tasks.task_heads._task_head import Record
 
 
 @config_class

@@ -21,6 +21,9 @@ from pydantic import Field
 from clozeline.command_line import refuse_overwriting
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
+from clozeline.extensions.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
+from clozeline.extensions.tasks.readers.labeled import LabeledReader
+from clozeline.extensions.tasks.task_run import TaskRun, open_task_run
 from clozeline.extensions.tasks.unlabeled_rows import (
     InputColumns,
     build_rows,
@@ -29,12 +32,9 @@ from clozeline.extensions.tasks.unlabeled_rows import (
     task_rows,
 )
 from clozeline.files import file_hash, publish_json, publish_text
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
-from clozeline.tools.runs.task_scores.task_run import TaskRun, open_task_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def select(
     """Return the rows to keep, in order, and how many are dropped, by reason.
 
     Example:
-        >>> from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
+        >>> from clozeline.extensions.tasks.readers import LabeledText
         >>> items = [LabeledText((text,), None, None, line) for line, text in enumerate("abcd")]
         >>> shares = (0.91, 0.5, 0.99, 0.95)
         >>> rows = [LabeledByModel(item, 0, p) for item, p in zip(items, shares, strict=True)]

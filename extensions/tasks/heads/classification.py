@@ -12,6 +12,16 @@ from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, BatchField
 from clozeline.configuration.config import config_class
+from clozeline.extensions.tasks.readers import TaskMetadata
+from clozeline.extensions.tasks.task_heads._metrics import CLASS_METRICS, SEVERAL_METRICS
+from clozeline.extensions.tasks.task_heads._task_head import (
+    Metric,
+    Record,
+    RowTaskHead,
+    array_of,
+    finite,
+    rounded,
+)
 from clozeline.model.configuration.head import (
     ClassOptions,
     ExitHeadOptions,
@@ -22,16 +32,6 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import RowHead, StoredColumns
 from clozeline.model.loss import cross_entropy_sum, row_labels
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import TaskMetadata
-from clozeline.train.task_heads._metrics import CLASS_METRICS, SEVERAL_METRICS
-from clozeline.train.task_heads._task_head import (
-    Metric,
-    Record,
-    RowTaskHead,
-    array_of,
-    finite,
-    rounded,
-)
 
 
 class ClassificationHead(RowHead):

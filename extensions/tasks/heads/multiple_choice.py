@@ -10,13 +10,8 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.columns import CHOICES, IGNORED, LENGTHS, BatchField
-from clozeline.model.heads._head import RowHead
-from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
-from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.train.data.stream.head_features import rows_of_choices
-from clozeline.train.task_heads._metrics import CHOICE_METRICS
-from clozeline.train.task_heads._task_head import (
+from clozeline.extensions.tasks.task_heads._metrics import CHOICE_METRICS
+from clozeline.extensions.tasks.task_heads._task_head import (
     Record,
     RowTaskHead,
     TaskModel,
@@ -24,6 +19,11 @@ from clozeline.train.task_heads._task_head import (
     rounded,
     texts_of,
 )
+from clozeline.model.heads._head import RowHead
+from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
+from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.train.data.stream.head_features import rows_of_choices
 
 
 class MultipleChoiceHead(RowHead):
@@ -115,7 +115,7 @@ class MultipleChoiceTaskHead(RowTaskHead):
         `words` regresses 1 for a correct and 0 for a wrong choice on the words of context and
         choice, and takes the highest choice.
         """
-        from clozeline.train.task_heads._bag_of_words import fit_predict
+        from clozeline.extensions.tasks.task_heads._bag_of_words import fit_predict
 
         train_pairs, counts = _context_choice_pairs(train, task.tokenizer)
         pairs, sizes = _context_choice_pairs(rows, task.tokenizer)

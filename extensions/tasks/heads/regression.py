@@ -11,15 +11,15 @@ from torch import Tensor
 from clozeline.columns import LENGTHS, BatchField
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.task_heads._numbers import NumberTaskHead
+from clozeline.extensions.tasks.task_heads._task_head import (
+    finite,
+)
 from clozeline.model.configuration.head import ExitHeadOptions, HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import RowHead
 from clozeline.pipeline.rows import RowBatch
-from clozeline.train.task_heads._numbers import NumberTaskHead
-from clozeline.train.task_heads._task_head import (
-    finite,
-)
 
 UNSCALED: Final = (0.0, 1.0)
 """Mean and standard deviation of targets that are learned without scaling."""

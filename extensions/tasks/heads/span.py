@@ -12,24 +12,16 @@ from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.model.configuration.head import ClassifierOptions
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.decoding.answers import Answers, read_answers
-from clozeline.model.heads._head import Head, StoredColumns
-from clozeline.model.layers.pooling import Classifier
-from clozeline.model.loss import cross_entropy_sum
-from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import Question
-from clozeline.pipeline.tasks.readers.squad import find_given
-from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.train.task_heads._squad_metrics import (
+from clozeline.extensions.tasks.readers import Question
+from clozeline.extensions.tasks.readers.squad import find_given
+from clozeline.extensions.tasks.sets.task_rows import record_of
+from clozeline.extensions.tasks.task_heads._squad_metrics import (
     best_threshold,
     normalize,
     question_scores,
     token_f1,
 )
-from clozeline.train.task_heads._task_head import (
+from clozeline.extensions.tasks.task_heads._task_head import (
     Judged,
     Metric,
     Record,
@@ -39,6 +31,14 @@ from clozeline.train.task_heads._task_head import (
     rounded,
     windows_of,
 )
+from clozeline.model.configuration.head import ClassifierOptions
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.decoding.answers import Answers, read_answers
+from clozeline.model.heads._head import Head, StoredColumns
+from clozeline.model.layers.pooling import Classifier
+from clozeline.model.loss import cross_entropy_sum
+from clozeline.pipeline.rows import RowBatch
+from clozeline.pipeline.text.normal_form import NormalForm
 
 
 class SpanHead(Head):

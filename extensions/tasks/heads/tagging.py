@@ -12,6 +12,19 @@ from torch import Tensor, nn
 
 from clozeline.columns import LABEL_IDS, LABEL_INDEX
 from clozeline.configuration.config import config_class
+from clozeline.extensions.tasks.readers import Rejected, TaggedWords, TaskItem
+from clozeline.extensions.tasks.rows.tagging import NO_ENTITY, words_with_tags
+from clozeline.extensions.tasks.sets.task_rows import record_of
+from clozeline.extensions.tasks.task_heads._task_head import (
+    Judged,
+    Metric,
+    Record,
+    TaskHead,
+    TaskModel,
+    finite,
+    mean,
+    windows_of,
+)
 from clozeline.model.configuration.head import (
     ClassifierOptions,
     ClassOptions,
@@ -24,19 +37,6 @@ from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import gather_labels
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem
-from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
-from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.train.task_heads._task_head import (
-    Judged,
-    Metric,
-    Record,
-    TaskHead,
-    TaskModel,
-    finite,
-    mean,
-    windows_of,
-)
 
 
 class TaggingHead(LabelHead):

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from clozeline.extensions.tasks.readers import TASK, TaskMetadata
+from clozeline.extensions.tasks.rows import rows_of
 from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem, SetKind
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tasks.readers import TASK, TaskMetadata
-from clozeline.pipeline.tasks.rows import rows_of
 
 
 class Task(SetKind):
@@ -23,12 +23,12 @@ class Task(SetKind):
         self.blanks = self._rows.blanks
 
     def head_setup(self) -> Any:
-        from clozeline.train.task_heads import task_head_of
+        from clozeline.extensions.tasks.task_heads import task_head_of
 
         return task_head_of(self.metadata)
 
     def open_run(self, run: Path, split: str, folder: Path) -> Any:
-        from clozeline.tools.runs.task_scores.task_run import open_task_run
+        from clozeline.extensions.tasks.task_run import open_task_run
 
         return open_task_run(run, split, folder)
 

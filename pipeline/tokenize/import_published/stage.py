@@ -8,7 +8,7 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
@@ -36,6 +36,14 @@ _MOST_LISTED_PIECES: Final = 12
 
 TokenUser: TypeAlias = Callable[[Vocabulary], object]
 """Raises ConfigurationError if a vocabulary lacks a token that it uses."""
+
+
+@runtime_checkable
+class ChecksTokens(Protocol):
+    """A part of a recipe that uses special tokens."""
+
+    def check_tokens(self, vocabulary: Vocabulary) -> None:
+        """Raise ConfigurationError if the vocabulary lacks one of them."""
 
 
 class TokenizerCounts(Counts, total=False):
@@ -177,20 +185,16 @@ def _import(
 
 
 def special_token_users(recipe: Recipe) -> list[TokenUser]:
-    """Return the users of special tokens: each objective, the template of a task, and padding.
+    """Return the users of special tokens: objectives, templates of other stages, and padding.
 
     Padding is always checked: rows are padded only when they are read, so a missing pad token would
     otherwise fail in training.
     """
+    entries = recipe.config_of("corrupt") if recipe.has("corrupt") else ()
     users: list[TokenUser] = [
-        entry.check_tokens
-        for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())
+        each.check_tokens for each in (*entries, *recipe.parts()) if isinstance(each, ChecksTokens)
     ]
-    if recipe.has("tasks"):
-        users.append(recipe.config_of("tasks").check_tokens)
-    if recipe.has("group") or recipe.has("tasks"):
-        users.append(check_pad)
-    return users
+    return [*users, check_pad] if users or recipe.has("group") else []
 
 
 def check_pad(vocabulary: Vocabulary) -> None:

@@ -17,9 +17,9 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.distributed import RankPool
 from tests.extensions.published.peers import saved
+from tests.extensions.tasks.task_runs import start
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
-from tests.tools.runs.task_scores.task_runs import start
 from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT

@@ -12,12 +12,12 @@ from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, s
 from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.extensions.published.commands.import_model import main as import_main
 from clozeline.extensions.tasks.commands import predict
+from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
-from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
+from tests.extensions.tasks.task_runs import start
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabulary
-from tests.tools.runs.task_scores.task_runs import start
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 64} | {
     f"{side}_{key}": size

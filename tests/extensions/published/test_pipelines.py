@@ -14,9 +14,9 @@ from clozeline.extensions.published.commands.export_model import main as export_
 from clozeline.extensions.tasks.commands import predict
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+from tests.extensions.tasks.task_runs import start
 from tests.pipeline.task_files import run as run_recipe
 from tests.pipeline.task_files import write_recipe_of
-from tests.tools.runs.task_scores.task_runs import start
 
 BODY = (
     "family: encoder, dim: 32, layers: 2, attention_heads: 2, ffn_dim: 64, type_vocab_size: 2, "

@@ -9,7 +9,7 @@ from clozeline.extensions.studies.published_scores import (
     published_rows,
     read_own_scores,
 )
-from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
+from clozeline.extensions.tasks.readers.glue import GLUE_TASKS
 from tests.extensions.tasks.test_finetuning_scores import write
 
 NAMES = sorted(path.stem for path in (HOME / "configs" / "published").glob("*.yaml"))

@@ -6,8 +6,8 @@ import yaml
 
 from clozeline.extensions.tasks.finetuning_plan import plan_finetuning, tell_time
 from clozeline.train.data.sets.finetuning import plan_learning_rate
+from tests.extensions.tasks.task_runs import TASKS
 from tests.sealed_lines import sealed
-from tests.tools.runs.task_scores.task_runs import TASKS
 from tests.train.synthetic import plain_config
 
 AUTO = ["steps=auto", "optimizer.learning_rate=auto"]

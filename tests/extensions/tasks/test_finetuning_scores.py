@@ -22,7 +22,7 @@ from clozeline.extensions.tasks.finetuning_scores import (
     scores_path,
     table_lines,
 )
-from clozeline.pipeline.tasks.readers import TaskMetadata
+from clozeline.extensions.tasks.readers import TaskMetadata
 
 FACTS = {
     "name": "toy",

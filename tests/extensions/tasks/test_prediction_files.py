@@ -9,9 +9,9 @@ from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
 from clozeline.extensions.tasks.heads.span import SpanTaskHead
 from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
 from clozeline.extensions.tasks.prediction_files import write_output
+from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables import open_table
-from clozeline.pipeline.tasks.readers import TaskMetadata
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])

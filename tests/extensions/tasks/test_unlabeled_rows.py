@@ -8,13 +8,13 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.extensions.tasks.commands import predict
+from clozeline.extensions.tasks.task_run import open_task_run
 from clozeline.extensions.tasks.unlabeled_rows import (
     InputColumns,
     read_unlabeled,
     task_reader,
     task_rows,
 )
-from clozeline.tools.runs.task_scores.task_run import open_task_run
 from tests.extensions.tasks.commands.test_predict import predicted
 from tests.extensions.tasks.readers.reading import json_lines, reader_of, rows_for, written
 

@@ -2,9 +2,9 @@
 
 import shutil
 
+from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.report.views import Passage, cell_text
 from clozeline.tools.shards.inspect_shard import main, view_of
 from tests.extensions.compression.distillation.test_stored_scores import write_scores

@@ -9,10 +9,10 @@ from clozeline.extensions.compression.distillation import score_shards
 from clozeline.extensions.compression.distillation.teacher_model import open_teacher
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validate_shards import validate
+from tests.extensions.tasks.task_runs import start
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
-from tests.tools.runs.task_scores.task_runs import start
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import NUMBERS, write_objective_sets
 

@@ -15,7 +15,7 @@ from clozeline.extensions.compression.keys.scoring.exit import ExitConfig
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.extensions.published.commands.export_model import main as export
-from clozeline.tools.runs.task_scores.task_run import open_task_run, set_rows
+from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.checks import check_exits
 from tests.train.masked_set import write_config

@@ -12,11 +12,9 @@ from clozeline.extensions.curation.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationItem,
     find_evaluation_files,
-    list_item_texts,
     read_items,
 )
-from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     Choices,
     Dialogue,
     LabeledText,
@@ -25,6 +23,8 @@ from clozeline.pipeline.tasks.readers import (
     SourceTarget,
     TaggedWords,
 )
+from clozeline.extensions.tasks.readers._task_items import list_item_texts
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 
 def files(*entries):

@@ -18,8 +18,8 @@ from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.extensions.published.commands.import_model import main as import_main
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from tests.extensions.tasks.task_runs import start
 from tests.pipeline.miniature import text, write_corpus, write_recipe
-from tests.tools.runs.task_scores.task_runs import start
 
 CONFIG = {
     "vocab_size": 400,

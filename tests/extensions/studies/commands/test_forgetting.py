@@ -24,9 +24,9 @@ from clozeline.extensions.studies.task_sequence import (
     summary_lines,
 )
 from clozeline.tools.start.multirun import runner
+from tests.extensions.tasks.task_runs import start, tuned_run
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
-from tests.tools.runs.task_scores.task_runs import start, tuned_run
 from tests.train.masked_set import write_masked_sets
 
 

@@ -15,7 +15,7 @@ from clozeline.extensions.tasks.commands.finetune import (
 )
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.trained_model import read_config
-from tests.tools.runs.task_scores.task_runs import body_and_recipe
+from tests.extensions.tasks.task_runs import body_and_recipe
 
 
 @pytest.mark.slow
@@ -123,11 +123,11 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         ),
         (
             ["BODY", "task=reviews", "train=a", "dev=b", "output=OUT"],
-            "for your rows, tasks/labels reads classes",
+            "tasks/labels",
         ),
         (
             ["BODY", "task=mood", "train=a", "dev=b", "output=OUT"],
-            "for your rows, tasks/labels reads classes",
+            "tasks/labels",
         ),
         (
             ["BODY", "task=imbd", "train=a", "dev=b", "output=OUT"],

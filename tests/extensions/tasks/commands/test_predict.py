@@ -17,8 +17,8 @@ from sklearn.metrics import f1_score as class_f1
 from clozeline.extensions.evaluation.commands import evaluate
 from clozeline.extensions.tasks.commands import predict, pseudo_label
 from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
+from clozeline.extensions.tasks.readers import Rejected
 from clozeline.files import file_hash
-from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.extensions.tasks.readers.reading import json_lines, reader_of, written
 from tests.pipeline.task_files import sentences

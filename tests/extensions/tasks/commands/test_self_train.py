@@ -7,7 +7,7 @@ import pytest
 from clozeline.extensions.tasks.commands.self_train import Round, reason_to_stop
 from clozeline.extensions.tasks.commands.self_train import main as self_train
 from clozeline.train.checkpoint.trained_model import read_config
-from tests.tools.runs.task_scores.task_runs import body_and_recipe
+from tests.extensions.tasks.task_runs import body_and_recipe
 
 
 def rounds_of(*scores, changed=0.5):

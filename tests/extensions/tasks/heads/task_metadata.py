@@ -1,6 +1,6 @@
 """Metadata of small tasks: one class, several classes, a number."""
 
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     TaskMetadata,
 )
 

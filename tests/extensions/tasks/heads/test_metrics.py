@@ -13,15 +13,19 @@ from scipy import stats
 from sklearn import metrics
 from sklearn.metrics import f1_score
 
+from clozeline.extensions.tasks.readers import TaskMetadata
+from clozeline.extensions.tasks.readers.glue import GLUE_TASKS
+from clozeline.extensions.tasks.sets.task_rows import record_bytes
+from clozeline.extensions.tasks.task_heads import _text_metrics
+from clozeline.extensions.tasks.task_heads._metrics import (
+    CLASS_METRICS,
+    NUMBER_METRICS,
+    SEVERAL_METRICS,
+)
+from clozeline.extensions.tasks.task_heads._task_head import Judged, TaskScores
+from clozeline.extensions.tasks.task_heads._text_metrics import TEXT_METRICS
+from clozeline.extensions.tasks.task_heads.lm import LmTaskHead
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import TaskMetadata
-from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
-from clozeline.pipeline.tasks.task_rows import record_bytes
-from clozeline.train.task_heads import _text_metrics
-from clozeline.train.task_heads._metrics import CLASS_METRICS, NUMBER_METRICS, SEVERAL_METRICS
-from clozeline.train.task_heads._task_head import Judged, TaskScores
-from clozeline.train.task_heads._text_metrics import TEXT_METRICS
-from clozeline.train.task_heads.lm import LmTaskHead
 from tests.extensions.tasks.readers.reading import reader_of
 from tests.shard_sets import fixed
 

@@ -10,20 +10,20 @@ import torch
 from scipy import stats
 from torch.nn.functional import cosine_similarity
 
+from clozeline.extensions.tasks.readers import TaskMetadata, read_task_metadata
+from clozeline.extensions.tasks.scores import lines_of, scores_of
+from clozeline.extensions.tasks.task_heads.similarity import SimilarityTaskHead
+from clozeline.extensions.tasks.task_run import TaskRun, set_rows
 from clozeline.model.build import build_model
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
-from clozeline.tools.runs.task_scores.scores import lines_of, scores_of
-from clozeline.tools.runs.task_scores.task_run import TaskRun, set_rows
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.task_heads.similarity import SimilarityTaskHead
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny

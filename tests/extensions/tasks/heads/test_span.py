@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.extensions.tasks.heads.span import AskedQuestion, SpanTaskHead, questions_of
-from clozeline.pipeline.tasks.readers import Question, TaskMetadata
-from clozeline.pipeline.tasks.rows.span import AnswerRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
+from clozeline.extensions.tasks.readers import Question, TaskMetadata
+from clozeline.extensions.tasks.rows.span import AnswerRows
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
+from clozeline.extensions.tasks.task_heads import _squad_metrics
+from clozeline.extensions.tasks.task_heads._squad_metrics import (
+    best_threshold,
+    exact_match,
+    token_f1,
+)
+from clozeline.extensions.tasks.task_heads._task_head import Judged
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.task_heads import _squad_metrics
-from clozeline.train.task_heads._squad_metrics import best_threshold, exact_match, token_f1
-from clozeline.train.task_heads._task_head import Judged
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 

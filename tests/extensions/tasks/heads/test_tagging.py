@@ -7,13 +7,13 @@ import torch
 
 from clozeline.errors import IntegrityError
 from clozeline.extensions.tasks.heads.tagging import TaggedSentence, TaggingTaskHead
+from clozeline.extensions.tasks.readers import TaggedWords, TaskMetadata
+from clozeline.extensions.tasks.rows._windows import NO_WORD
+from clozeline.extensions.tasks.rows.tagging import TaggedRows
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
+from clozeline.extensions.tasks.task_heads._task_head import Judged
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import TaggedWords, TaskMetadata
-from clozeline.pipeline.tasks.rows._windows import NO_WORD
-from clozeline.pipeline.tasks.rows.tagging import TaggedRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.train.task_heads._task_head import Judged
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -12,6 +12,22 @@ from clozeline.errors import IntegrityError
 from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
 from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskHead
 from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
+from clozeline.extensions.tasks.readers import (
+    Choices,
+    LabeledText,
+    Question,
+    Rejected,
+    SourceTarget,
+    TaggedWords,
+    TaskMetadata,
+    read_task_metadata,
+)
+from clozeline.extensions.tasks.registries import TASK_HEADS
+from clozeline.extensions.tasks.task_heads import task_head_of
+from clozeline.extensions.tasks.task_heads._bag_of_words import fit_predict
+from clozeline.extensions.tasks.task_heads._task_head import merge_shares
+from clozeline.extensions.tasks.task_heads.lm import LmTaskHead, _prompt_of
+from clozeline.extensions.tasks.task_run import set_rows
 from clozeline.extensions.tasks.unlabeled_rows import (
     InputColumns,
     build_rows,
@@ -25,23 +41,7 @@ from clozeline.model.registries import HEADS as MODEL_HEADS
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import (
-    Choices,
-    LabeledText,
-    Question,
-    Rejected,
-    SourceTarget,
-    TaggedWords,
-    TaskMetadata,
-    read_task_metadata,
-)
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.task_scores.task_run import set_rows
-from clozeline.train.registries import TASK_HEADS
-from clozeline.train.task_heads import task_head_of
-from clozeline.train.task_heads._bag_of_words import fit_predict
-from clozeline.train.task_heads._task_head import merge_shares
-from clozeline.train.task_heads.lm import LmTaskHead, _prompt_of
 from tests.contracts import contract
 from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
 from tests.extensions.tasks.readers.reading import rows_for

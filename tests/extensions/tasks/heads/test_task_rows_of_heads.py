@@ -14,13 +14,13 @@ from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskH
 from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
 from clozeline.extensions.tasks.heads.span import SpanTaskHead
 from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
-from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     Rejected,
     TaggedWords,
     TaskMetadata,
 )
-from clozeline.pipeline.tasks.rows import rows_of
+from clozeline.extensions.tasks.rows import rows_of
+from clozeline.pipeline.rows import Ragged
 from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
 from tests.model.small_models import small_config
 

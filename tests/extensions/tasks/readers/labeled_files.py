@@ -6,8 +6,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet
 
+from clozeline.extensions.tasks.readers.labeled import LabeledReader
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from tests.extensions.tasks.readers.reading import items_of, reader_of
 
 

@@ -4,11 +4,11 @@ import json
 from collections import Counter
 from types import SimpleNamespace
 
+from clozeline.extensions.tasks.readers import Rejected
+from clozeline.extensions.tasks.registries import TASK_READERS
+from clozeline.extensions.tasks.rows import rows_of
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.registries import TASK_READERS
-from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 
 __all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "rows_for", "written"]
 

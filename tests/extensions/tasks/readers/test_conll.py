@@ -6,8 +6,8 @@ import pytest
 from seqeval.scheme import IOB1, IOB2, IOBES, Entities
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords
-from clozeline.pipeline.tasks.readers._labels import to_bio
+from clozeline.extensions.tasks.readers import Rejected, TaggedWords
+from clozeline.extensions.tasks.readers._labels import to_bio
 from tests.extensions.tasks.readers.reading import items_of, read, reader_of, reasons, written
 
 CONLL = """-DOCSTART- -X- -X- O

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskMetadata, glue
-from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
+from clozeline.extensions.tasks.readers import LabeledText, Rejected, TaskMetadata, glue
+from clozeline.extensions.tasks.readers.glue import GLUE_TASKS
 from tests.extensions.tasks.readers.reading import items_of, reader_of, written
 
 LAYOUT = {"task": "cola"}

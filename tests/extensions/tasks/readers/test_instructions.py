@@ -1,9 +1,9 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Dialogue, TemplatePart
-from clozeline.pipeline.tasks.rows.lm import TurnRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
+from clozeline.extensions.tasks.readers import Dialogue, TemplatePart
+from clozeline.extensions.tasks.rows.lm import TurnRows
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.extensions.tasks.readers.reading import (
     items_of,

@@ -3,7 +3,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected
+from clozeline.extensions.tasks.readers import LabeledText, Rejected
 from tests.extensions.tasks.readers.labeled_files import completed, read_rows, write_rows
 from tests.extensions.tasks.readers.reading import items_of, reader_of, reasons, written
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, _labels
-from clozeline.pipeline.tasks.readers._labels import (
+from clozeline.extensions.tasks.readers import Rejected, TaggedWords, _labels
+from clozeline.extensions.tasks.readers._labels import (
     are_numbers,
     cell_text,
     class_indices,

@@ -7,8 +7,8 @@ import pytest
 
 from clozeline.configuration.config import config_file, read_composed
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.readers import Choices, Rejected
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tasks.readers import Choices, Rejected
 from tests.extensions.tasks.readers.reading import (
     items_of,
     json_lines,

@@ -3,10 +3,10 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.readers import Rejected
+from clozeline.extensions.tasks.readers._official_files import open_folder, open_lines, texts_at
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._official_files import open_folder, open_lines, texts_at
 from tests.extensions.tasks.readers.reading import written
 
 

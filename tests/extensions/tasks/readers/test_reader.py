@@ -9,9 +9,7 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.registries import TASK_READERS
-from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     LabeledText,
     Question,
     Rejected,
@@ -19,6 +17,8 @@ from clozeline.pipeline.tasks.readers import (
     TaskMetadata,
     read_task_metadata,
 )
+from clozeline.extensions.tasks.registries import TASK_READERS
+from clozeline.pipeline.shards import open_shards
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
 from tests.extensions.tasks.readers.reading import items_of, read, reader_of, reasons, written

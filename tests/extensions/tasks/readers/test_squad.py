@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.configuration.config import validate
+from clozeline.extensions.tasks.sets.config import TasksConfig
 from clozeline.extensions.tasks.unlabeled_rows import task_reader
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.tasks.config import TasksConfig
 from tests.extensions.tasks.readers.reading import items_of, reasons, written
 
 CONTEXT = "\ufeffThe cafe\u0301\r\nof Rene\u0301\x00 opens."

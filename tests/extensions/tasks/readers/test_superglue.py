@@ -1,6 +1,6 @@
 import pytest
 
-from clozeline.pipeline.tasks.readers import Choices, LabeledText, Question, Rejected
+from clozeline.extensions.tasks.readers import Choices, LabeledText, Question, Rejected
 from tests.extensions.tasks.readers.reading import json_lines, read, reader_of, written
 
 LAYOUT = {"task": "boolq"}

@@ -1,6 +1,6 @@
 """Rows of task items, built with a small vocabulary."""
 
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, SpecialTokens
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form, SpecialTokens
 from tests.pipeline.task_files import SPECIALS
 
 

@@ -2,14 +2,14 @@
 
 import json
 
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     Dialogue,
     Rejected,
     SourceTarget,
     TaskMetadata,
     TemplatePart,
 )
-from clozeline.pipeline.tasks.rows.lm import TargetRows, TurnRows
+from clozeline.extensions.tasks.rows.lm import TargetRows, TurnRows
 from tests.extensions.tasks.rows.built_rows import EOS, built, ids
 
 TEXTS = TaskMetadata(name="toy", head="lm", metrics=("exact_match",))

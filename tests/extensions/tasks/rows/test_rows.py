@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.registries import HEADS
-from clozeline.pipeline.registries import TASK_ROWS
-from clozeline.pipeline.tasks.readers import (
+from clozeline.extensions.tasks.readers import (
     Choices,
     LabeledText,
     Rejected,
     TaskMetadata,
 )
-from clozeline.pipeline.tasks.rows import rows_of
-from clozeline.pipeline.tasks.rows.classification import ClassRows
-from clozeline.pipeline.tasks.rows.multiple_choice import ChoiceRows
-from clozeline.pipeline.tasks.rows.regression import NumberRows
-from clozeline.pipeline.tasks.rows.similarity import PairRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
+from clozeline.extensions.tasks.registries import TASK_ROWS
+from clozeline.extensions.tasks.rows import rows_of
+from clozeline.extensions.tasks.rows.classification import ClassRows
+from clozeline.extensions.tasks.rows.multiple_choice import ChoiceRows
+from clozeline.extensions.tasks.rows.regression import NumberRows
+from clozeline.extensions.tasks.rows.similarity import PairRows
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
+from clozeline.model.registries import HEADS
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 from tests.extensions.tasks.rows.built_rows import EOS, built, ids
@@ -265,7 +265,7 @@ def test_rows_are_for_heads_that_there_are():
 
 def test_a_head_without_rows_is_refused_by_name():
     with pytest.raises(
-        ConfigurationError, match="no algorithm in pipeline/tasks/rows is called 'spam'"
+        ConfigurationError, match="no algorithm in extensions/tasks/rows is called 'spam'"
     ):
         rows_of("spam", "encoder")
 

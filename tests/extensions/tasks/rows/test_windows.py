@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import clozeline.pipeline.tasks.rows._windows
+import clozeline.extensions.tasks.rows._windows
+from clozeline.extensions.tasks.readers import Question, Rejected, TaggedWords, TaskMetadata
+from clozeline.extensions.tasks.rows._windows import NO_WORD, assign_to_windows, sliding_windows
+from clozeline.extensions.tasks.rows.span import AnswerRows
+from clozeline.extensions.tasks.rows.tagging import TaggedRows
+from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.tasks.readers import Question, Rejected, TaggedWords, TaskMetadata
-from clozeline.pipeline.tasks.rows._windows import (
-    NO_WORD,
-    assign_to_windows,
-    sliding_windows,
-    token_spans,
-)
-from clozeline.pipeline.tasks.rows.span import AnswerRows
-from clozeline.pipeline.tasks.rows.tagging import TaggedRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.token_spans import token_spans
 from tests.pipeline.task_files import WORDS, write_vocabulary
 
 
@@ -99,7 +95,9 @@ def test_windows_of_words(sizes, room, step):
 
 def test_spans_without_tokens():
     assert token_spans("", np.zeros(0, np.int64)).shape == (0, 2)
-    assert not doctest.testmod(clozeline.pipeline.tasks.rows._windows, extraglobs={"np": np}).failed
+    assert not doctest.testmod(
+        clozeline.extensions.tasks.rows._windows, extraglobs={"np": np}
+    ).failed
 
 
 def slow_spans(text, starts):

@@ -1,0 +1,109 @@
+"""Score a run on a split, as JSON and as lines, next to its baselines."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clozeline.extensions.tasks.score_notes import note_few_items
+from clozeline.extensions.tasks.sets.splits import SHOWN_NOTES
+from clozeline.extensions.tasks.task_run import TaskRun, set_rows
+from clozeline.files import publish_text
+from clozeline.pipeline.rows import RowBatch
+
+
+def scores_of(
+    opened: TaskRun,
+    rows: RowBatch,
+    predicted: Mapping[int, object],
+    metrics: Sequence[str] = (),
+) -> dict[str, object]:
+    """Return the scores of all rows with everything needed to interpret them, as data for JSON."""
+    metadata = opened.facts
+    manifest = opened.shards.manifest
+    train = set_rows(opened.train)
+    scored = opened.answer.score(opened.task, train, rows, predicted, metrics)
+    baselines = {name: dict(values) for name, values in scored.baselines.items()}
+    return {
+        "task": metadata.name,
+        "split": manifest.name.rpartition("/")[2],
+        "n": scored.count,
+        "unit": opened.answer.score_unit,
+        "metrics": dict(scored.metrics),
+        "baselines": baselines,
+        "below": {metric: scored.better_baselines(metric) for metric in scored.metrics},
+        "degenerate": scored.degenerate,
+        "seed": opened.seed,
+        **opened.trained.provenance,
+        "set": opened.shards.digest,
+        "truncated": manifest.config.get("truncated", 0),
+        "skipped": dict(manifest.totals.skipped),
+        "notes": {
+            name: count
+            for name, count in manifest.config.get("notes", {}).items()
+            if name in SHOWN_NOTES
+        },
+        "labels": list(metadata.labels),
+        **({"threshold": opened.threshold} if metadata.unanswerable else {}),
+        **({} if scored.unparsable is None else {"unparsable": scored.unparsable}),
+        **({"signatures": dict(scored.signatures)} if scored.signatures else {}),
+    }
+
+
+def to_json(scores: Mapping[str, object]) -> str:
+    """Return scores as canonical JSON: sorted keys, full precision."""
+    return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def write_scores(text: str, output: Path | None, lines: Iterable[str] | None) -> None:
+    """Write scores as JSON to a file, if given, and as lines to the console.
+
+    Without lines, as JSON.
+    """
+    if output is not None:
+        publish_text(output, text)
+    sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))
+
+
+def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield caveats of a score: unparsable outputs, rows of train, contradicting labels."""
+    if "unparsable" in scores:
+        yield f"{scores['unparsable']:,g} unparsable"
+    if "threshold" in scores:
+        yield f"threshold of no answer {scores['threshold']:.3f}"
+    for name, count in scores["notes"].items():
+        if count:
+            yield f"{count:,} {name.replace('_', ' ')}"
+
+
+def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield readable lines; scores below a baseline are marked."""
+    skipped = sum(scores["skipped"].values())
+    dropped = {"truncated": scores["truncated"], "skipped": skipped}
+    counts = [f"{count:,} {what}" for what, count in dropped.items() if count]
+    counts = [f"{scores['n']:,} {scores['unit']}", *counts, *notes_of(scores)]
+    yield (
+        f"{scores['task']} {scores['split']}: {', '.join(counts)}; step {scores['step']:,}, seed "
+        f"{scores['seed']}"
+    )
+    if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):
+        yield f"  {few}"
+    signed = scores.get("signatures", {})
+
+    for metric, value in scores["metrics"].items():
+        others = ", ".join(
+            f"{name} {baseline[metric]:.4f}"
+            for name, baseline in scores["baselines"].items()
+            if metric in baseline
+        )
+        below = scores["below"][metric]
+        note = f"  (baselines: {others})" if others else ""
+        note += f"  worse than the baseline {' and '.join(below)}" if below else ""
+        note += f"  ({signed[metric]})" if metric in signed else ""
+        note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
+        yield f"  {metric:<21} {value:.4f}{note}"
+
+    if used := scores.get("exit"):
+        share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
+        yield f"  {'exit':<22}{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"

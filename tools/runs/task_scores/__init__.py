@@ -1,1 +1,0 @@
-"""Score trained models on tasks: predictions, metrics and trivial baselines."""
