@@ -11,6 +11,7 @@ from clozeline.extensions.tasks.sets.splits import SHOWN_NOTES
 from clozeline.extensions.tasks.task_run import TaskRun, set_rows
 from clozeline.files import publish_text
 from clozeline.pipeline.rows import RowBatch
+from clozeline.tools.registries import SCORING_KEYS
 
 
 def scores_of(
@@ -104,6 +105,6 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
         yield f"  {metric:<21} {value:.4f}{note}"
 
-    if used := scores.get("exit"):
-        share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
-        yield f"  {'exit':<22}{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"
+    for name in SCORING_KEYS.available():
+        if used := scores.get(name):
+            yield f"  {name:<22}{SCORING_KEYS.load_class(name).describe(used)}"

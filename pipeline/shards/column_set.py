@@ -123,8 +123,7 @@ def _check_rows(shards: ShardSet, columns: ShardSet) -> None:
 
     if column_manifest.kind != "columns":
         raise ConfigurationError(
-            f"{columns.path}: expected a column set, as `clozeline teach` writes, got "
-            f"{column_manifest.kind}"
+            f"{columns.path}: expected a column set, got {column_manifest.kind}"
         )
 
     parents = [parent for parent in column_manifest.parents if parent.role == ROWS]

@@ -252,6 +252,34 @@ def test_an_installed_extension_has_short_names_in_every_place(installed):
         assert shown in done.stdout
 
 
+def test_a_key_of_a_training_wraps_the_model_and_is_resumed(installed):
+    """Its loss, check, record and state, and without it the message that names the extension."""
+    folder, command, _ = installed
+    words = ["quiet={target: 1e-6}", "output=quiet", "schedule.steps=4"]
+
+    def weights():
+        records = map(json.loads, (folder / "quiet/metrics.jsonl").read_text().splitlines())
+        return [one["quiet_weight"] for one in records if "quiet_weight" in one]
+
+    for steps in (2, 4):
+        done = train(command, *words, f"steps={steps}", "log.every=1")
+        assert done.returncode == 0, done.stderr
+
+    assert weights() == pytest.approx([0.01 * 1.1**step for step in (1, 2, 3, 4)])
+
+    stored = json.loads((folder / "quiet/checkpoints/step-00000004/checkpoint.json").read_text())
+
+    assert stored["state"]["quiet"] == {"weight": weights()[-1]}
+
+    refused = train(command, "quiet={target: 0}", "output=none")
+
+    assert "quiet.target: expected more than 0" in refused.stderr
+
+    hidden = train(lambda *all_words: command(*all_words, CLOZELINE_HIDE="mylab"), *words)
+
+    assert hidden.returncode == 64
+
+
 def test_an_extension_that_is_not_used_changes_nothing(installed):
     """No unit is made again and no resume is refused, with it or without; its keys are not known
     while it is hidden."""

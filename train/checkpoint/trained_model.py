@@ -93,7 +93,7 @@ class TrainedModel:
         if not self.recorded:
             raise ConfigurationError(
                 f"{self.folder} has no {SETS_FILE}, which describes its training rows and how a "
-                "text must start: give a run, or a folder that `clozeline compress` made of a run"
+                "text must start: give a run, or a folder that a command made of a run"
             )
         return self.recorded
 

@@ -345,7 +345,7 @@ def test_samples_and_other_kinds_are_refused(shards, tmp_path):
     samples = write_set(tmp_path / "samples", parts, kind="samples", objective=None)
     with refused("online corruption draws other labels"):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
-    with refused("expected a column set, as `clozeline teach` writes, got examples"):
+    with refused("expected a column set, got examples"):
         JoinedShards(shards, [shards])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,3 +40,8 @@ class ScoringKey(ABC):
         Raises:
             ConfigurationError: the model was not trained for it.
         """
+
+    @staticmethod
+    @abstractmethod
+    def describe(used: Mapping[str, Any]) -> str:
+        """Return the `usage` of a model, and the key as text under `rule`, in one line."""

@@ -6,7 +6,7 @@ The rule says when rows leave; counted are the layers and FLOPs that they used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -51,6 +51,11 @@ class ExitConfig(ScoringKey):
 
     def wrap(self, model: Model, head: str) -> ExitingModel:
         return ExitingModel(model, head, self)
+
+    @staticmethod
+    def describe(used: Mapping[str, Any]) -> str:
+        share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
+        return f"{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"
 
     def __str__(self) -> str:
         return (
