@@ -137,6 +137,12 @@ def shift_starts(starts: Ragged, head: int) -> Ragged:
     return Ragged(values, starts.offsets)
 
 
+def flatten_positions(inside: Ragged, offsets: Int64) -> Int64:
+    """Return positions inside rows as positions in the stream in which the rows have `offsets`."""
+    flat: Int64 = inside.values + np.repeat(offsets[: len(inside)], inside.lengths)
+    return flat
+
+
 def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
     """Convert ascending starts in a stream to starts inside the rows that the stream is cut into.
 

@@ -15,6 +15,7 @@ from clozeline.arrays import Int64
 from clozeline.model.build import Model
 from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.parameters.freezing import frozen_count
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
@@ -431,7 +432,7 @@ def _document_lengths(rows: RowBatch, ids: str, starts: str) -> Int64:
     """Return the number of tokens of each document; `starts` has their positions in their rows."""
     tokens = rows.columns[ids]
     positions = rows.columns[starts]
-    first = np.repeat(tokens.offsets[:-1], positions.lengths) + positions.values.astype(np.int64)
+    first = flatten_positions(positions, tokens.offsets)
     lengths: Int64 = np.diff(np.append(first, tokens.offsets[-1]))
     return lengths
 

@@ -24,7 +24,13 @@ from clozeline.pipeline.corrupt.objectives._objective import (
     Skip,
 )
 from clozeline.pipeline.kernels.distributions import powers
-from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
+from clozeline.pipeline.kernels.ragged import (
+    IdSet,
+    add_special_tokens,
+    flatten_positions,
+    scalars,
+    shift_starts,
+)
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import (
     choose,
@@ -359,7 +365,7 @@ def choose_tokens(
         chosen = choose_weighted(
             keys, Ragged(candidates, offsets_of(sizes)), mean_times, budget(sizes)
         )
-    flat_positions = chosen.values + np.repeat(first[:-1], chosen.lengths)
+    flat_positions = flatten_positions(chosen, first)
     return Ragged(flat_positions if maskable is None else maskable[flat_positions], chosen.offsets)
 
 

@@ -16,7 +16,7 @@ from clozeline.columns import STARTS, Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives._choice import Choice, PossibleChoices
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.kernels.ragged import scatter_rows, trim
+from clozeline.pipeline.kernels.ragged import flatten_positions, scatter_rows, trim
 from clozeline.pipeline.registries import GROUPINGS, OBJECTIVES
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import (
@@ -292,7 +292,7 @@ class Objective(ABC):
         if words is None:
             return self.vocabulary.opens_word(ids.values)
         opens = np.zeros(len(ids.values), dtype=np.bool_)
-        opens[words.values + np.repeat(ids.offsets[:-1], words.lengths)] = True
+        opens[flatten_positions(words, ids.offsets)] = True
         return opens
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -15,6 +15,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     PairOptions,
     TokenRows,
 )
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose
 from clozeline.pipeline.rows import Ragged
@@ -61,7 +62,7 @@ class DenoisingAutoencoding(DenoisingPair):
         else:
             chosen = one_row(self.chosen.tokens(len(ids.values)).astype(np.uint16))
         values = ids.values.copy()
-        values[chosen.values + np.repeat(ids.offsets[:-1], chosen.lengths)] = self._mask
+        values[flatten_positions(chosen, ids.offsets)] = self._mask
         return Ragged(values, ids.offsets), {"noise_positions": chosen}
 
     def undo(

@@ -16,6 +16,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     permute_share,
 )
 from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.kernels.rates import MILLION, Rate
 from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder
 from clozeline.pipeline.rows import Ragged, segments
@@ -66,7 +67,7 @@ class SentenceReordering(DenoisingPair):
         else:
             order = one_row(self.chosen.order(len(starts.values), "sentences").astype(np.uint16))
         # flat start and size of each sentence, then one gather
-        begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
+        begins = flatten_positions(starts, ids.offsets)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
         moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets)
@@ -75,9 +76,9 @@ class SentenceReordering(DenoisingPair):
     def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         order = noise["sentence_order"]
         starts = text.sentence_starts
-        begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
+        begins = flatten_positions(starts, text.ids.offsets)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
-        sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
+        sentence = flatten_positions(order, order.offsets)
         return Ragged(
             exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets
         )

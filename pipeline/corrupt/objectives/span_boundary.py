@@ -18,7 +18,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     Separator,
 )
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
-from clozeline.pipeline.kernels.ragged import span_positions
+from clozeline.pipeline.kernels.ragged import flatten_positions, span_positions
 from clozeline.pipeline.kernels.rates import Rate, parts_per_million
 from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run_starts, unit_starts
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
@@ -105,7 +105,7 @@ class SpanBoundary(MaskedRow):
     ) -> Mapping[str, Ragged]:
         positions = columns["label_positions"]
         rows = columns["input_ids"]
-        flat_positions = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
+        flat_positions = flatten_positions(positions, rows.offsets)
         first = np.flatnonzero(run_starts(flat_positions))
         lengths = np.diff(first, append=len(flat_positions)).astype(np.uint16)
         offsets = np.searchsorted(first, positions.offsets)

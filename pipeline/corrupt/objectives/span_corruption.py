@@ -24,7 +24,14 @@ from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.ragged import IdSet, insert_at, scalars, shift_starts, span_mask
+from clozeline.pipeline.kernels.ragged import (
+    IdSet,
+    flatten_positions,
+    insert_at,
+    scalars,
+    shift_starts,
+    span_mask,
+)
 from clozeline.pipeline.kernels.rates import (
     MeanLength,
     Rate,
@@ -236,12 +243,12 @@ class SpanCorruption(Objective):
 
         # spans: start in the row (ragged), size (flat), and flat start
         starts, sizes = self._draw_spans(random_keys.for_label(self.label), ids.lengths)
-        begins = starts.values + np.repeat(ids.offsets[:-1], starts.lengths)
+        begins = flatten_positions(starts, ids.offsets)
         columns = {}
 
         if not self.options.cross_documents:
             documents = samples.columns["document_starts"]
-            bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
+            bounds = flatten_positions(documents, ids.offsets)
             begins, sizes = clip_to_documents(begins, sizes, bounds)
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
             # document starts in input and target, from the spans and noise tokens before them

@@ -18,7 +18,12 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     TokenRows,
 )
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
-from clozeline.pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
+from clozeline.pipeline.kernels.ragged import (
+    flatten_positions,
+    insert_at,
+    span_mask,
+    starts_in_rows,
+)
 from clozeline.pipeline.kernels.rates import (
     MeanLength,
     Rate,
@@ -143,7 +148,7 @@ class TextInfilling(DenoisingPair):
         old = text.ids.offsets
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
-        flat_positions = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
+        flat_positions = flatten_positions(starts, old)
 
         # earlier: spans before each sentence start; overlap: tokens from the start to the end of
         # the last such span

@@ -16,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     TokenRows,
 )
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.ragged import flatten_positions, starts_in_rows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose, offsets_of
 from clozeline.pipeline.rows import Ragged
@@ -78,8 +78,8 @@ class TokenDeletion(DenoisingPair):
         kept = noise["kept_positions"]
         starts = text.sentence_starts
         old = text.ids.offsets
-        flat_positions = starts.values + np.repeat(old[:-1], starts.lengths)
-        stayed = kept.values + np.repeat(old[:-1], kept.lengths)
+        flat_positions = flatten_positions(starts, old)
+        stayed = flatten_positions(kept, old)
         return starts_in_rows(np.searchsorted(stayed, flat_positions, side="left"), kept.offsets)
 
     def undo(

@@ -18,7 +18,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.ragged import flatten_positions, starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import FIXED_COLUMNS, WORD_STARTS, Ragged, RowBatch
@@ -261,9 +261,7 @@ class Grouping(ABC):
         words = documents.columns.get(WORD_STARTS.name)
         if words is None:
             return {}
-        flat_positions = words.values.astype(np.int64) + np.repeat(
-            begins[: len(documents)], words.lengths
-        )
+        flat_positions = flatten_positions(words, begins)
         return {
             WORD_STARTS.name: starts_in_rows(
                 flat_positions, offsets, starts_dtype(self.options.length)

@@ -16,7 +16,7 @@ from clozeline.pipeline.group.groupings import (
     PartOptions,
     Starts,
 )
-from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.ragged import flatten_positions, starts_in_rows
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -50,9 +50,7 @@ class DocumentGrouping(Grouping):
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        flat_positions = sentences.values.astype(np.int64) + np.repeat(
-            tokens.offsets[:-1], sentences.lengths
-        )
+        flat_positions = flatten_positions(sentences, tokens.offsets)
 
         def ends(starts: Starts, lengths: Int64) -> Int64:
             # the last sentence start that fits, or the limit; all positions are flat

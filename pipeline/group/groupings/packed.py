@@ -19,7 +19,7 @@ from clozeline.pipeline.group.groupings import (
     Starts,
 )
 from clozeline.pipeline.group.groupings._grouping import PartSampler
-from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
+from clozeline.pipeline.kernels.ragged import flatten_positions, insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -88,9 +88,7 @@ class PackedGrouping(Grouping):
             stream = insert_at(stream, separators, self._separator)
 
         sampler = self.part_sampler(context)
-        sentence_positions = sentences.values.astype(np.int64) + np.repeat(
-            begins[:-1], sentences.lengths
-        )
+        sentence_positions = flatten_positions(sentences, begins)
 
         # cut the stream at `offsets` [rows + 1], and count starts from the start of their row
         offsets = self.row_bounds(filled, begins, sentence_positions, sampler, context.label)

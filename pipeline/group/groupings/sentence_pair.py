@@ -17,7 +17,7 @@ from clozeline.pipeline.group.groupings import (
     PartOptions,
     Starts,
 )
-from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.ragged import flatten_positions, starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, RowBatch, segments
@@ -86,9 +86,7 @@ class SentencePairGrouping(Grouping):
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        flat_positions = sentences.values.astype(np.int64) + np.repeat(
-            tokens.offsets[:-1], sentences.lengths
-        )
+        flat_positions = flatten_positions(sentences, tokens.offsets)
 
         def ends(starts: Starts, full: Int64) -> Int64:
             drawn = random_bits(_keys(starts.uids, context), LENGTHS, 2) >> _HALF_BITS

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
@@ -93,9 +94,7 @@ def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
             positions = rows.columns[role.of]
             inputs = rows.columns[manifest.roles[role.of].of]
             # input token at each label position, over all rows of the block: [labels]
-            shown = inputs.values[
-                np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values
-            ]
+            shown = inputs.values[flatten_positions(positions, inputs.offsets)]
             masked = shown == mask
             same = shown == labels.values
             counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]

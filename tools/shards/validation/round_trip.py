@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import Ragged, RowBatch, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -111,7 +112,7 @@ class RoundTrip:
 
         if "label_positions" in rows.columns:
             positions = rows.columns["label_positions"]
-            flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
+            flat = flatten_positions(positions, inputs.offsets)
             values[flat] = rows.columns["label_ids"].values
 
         expected = self._frame(ids)

@@ -16,6 +16,7 @@ from clozeline.columns import Feature, Role, Use
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
+from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.set_kinds import Problem, kind_of
 from clozeline.pipeline.shards import Manifest
@@ -313,7 +314,7 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     rows = columns["input_ids"]
     if (row := first_row(rows_with(order, block, manifest) & (order.lengths == 0))) is not None:
         yield row, "prediction_order is empty"
-    predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
+    predicted = rows.values[flatten_positions(order, rows.offsets)]
     if (row := first_of_values(order, special[predicted])) is not None:
         yield (
             row,
