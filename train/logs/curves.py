@@ -1,12 +1,11 @@
 """Draw the curves of one or several runs on shared axes, for report.html and other pages."""
 
-import statistics
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
@@ -15,9 +14,9 @@ from clozeline.report.recorded_series import RecordedSeries, read_points
 from clozeline.report.views import Chart, Section, Series, Table
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
-from clozeline.train.logs.json_lines import read_lines, step_records
+from clozeline.train.logs.figures import Record, figures_of, last_heldout
+from clozeline.train.logs.json_lines import read_lines
 
-Record = Mapping[str, Any]
 AXES: Final = {
     "step": "step",
     "tokens": "tokens",
@@ -63,12 +62,17 @@ class RecordedRun(Viewed):
     """charts that its hooks declared"""
 
     def __repr__(self) -> str:
-        figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
+        figures = ", ".join(f"{name} {text}" for name, text in self.figures())
         return f"RecordedRun({self.name}: {figures or 'no record yet'})"
 
+    def figures(self) -> list[tuple[str, str]]:
+        """Return titles and texts of the last and best figures."""
+        figures = figures_of(self.records, self.charts)
+        return [(title, figure.text) for title, figure in figures.items()]
+
     def view(self) -> Section:
-        """Return the headline figures and the losses."""
-        figures = Table("", (), [*headline(self).items()])
+        """Return the figures and the losses."""
+        figures = Table("", (), self.figures())
         return Section(f"run {self.name}", [figures, next(_losses([self], "step", alone=True))])
 
 
@@ -85,39 +89,6 @@ def open_run(directory: Path | str) -> RecordedRun:
             "such as runs/demo"
         )
     return read_run(folder, folder.resolve().name)
-
-
-def headline(run: RecordedRun) -> dict[str, str]:
-    """Return the final losses and the median speed."""
-    records = run.records
-    trained = step_records(records)
-    shown: dict[str, str] = {}
-
-    # losses
-    if trained:
-        final = trained[-1]
-        shown = {"step": f"{final['step']:,}", "training loss": format_loss(final["loss"])}
-
-    for name, result in last_heldout(records).items():
-        shown[f"{heldout_title(name)} loss"] = format_loss(result["loss"])
-        if result["unigram_entropy"]:
-            shown[entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
-
-    # tokens, speed and charts of hooks
-    if tokens := [record["tokens"] for record in trained if "tokens" in record]:
-        shown["tokens"] = f"{tokens[-1]:,}"
-    if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
-        shown["tokens per second, median"] = f"{statistics.median(speeds):,.0f}"
-    for chart in run.charts:
-        if chart.headline and (points := chart.points(records)):
-            shown[chart.label] = f"{points[-1][1]:,.0f} {chart.unit}"
-
-    return shown
-
-
-def format_loss(loss: float | None) -> str:
-    """Return a loss in nats with four digits."""
-    return "not finite" if loss is None else f"{loss:.4f}"
 
 
 def read_run(directory: Path, name: str) -> RecordedRun:
@@ -281,21 +252,3 @@ def entropy_title(name: str, result: Record) -> str:
     return (
         f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
     )
-
-
-def last_heldout(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the latest results by held-out set."""
-    return next((heldout for record in reversed(records) if (heldout := results(record))), {})
-
-
-def results(record: Record) -> dict[str, Any]:
-    """Return the results by held-out set, without damaged ones."""
-    heldout = record.get("heldout")
-    if not isinstance(heldout, Mapping):
-        return {}
-    needed = {"loss", "unigram_entropy", "labels"}
-    return {
-        name: result
-        for name, result in heldout.items()
-        if isinstance(result, Mapping) and needed <= result.keys()
-    }

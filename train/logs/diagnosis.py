@@ -1,12 +1,12 @@
 """Diagnose a run by its training and held-out losses: what it learned, and what to change."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.set_kinds import kind_of
@@ -14,8 +14,8 @@ from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import LEARNED, read_sets
-from clozeline.train.logs.curves import last_heldout, results
 from clozeline.train.logs.display import heldout_title
+from clozeline.train.logs.figures import Record, last_heldout, results
 from clozeline.train.logs.json_lines import read_lines
 
 _MIN_RISE_SHARE: Final = 0.01
@@ -31,7 +31,6 @@ _MAX_ENTROPY_GAP: Final = 0.1
 _AVERAGED_SHARE: Final = 0.05
 """Share of the records over which a training loss is averaged: single batches are noise."""
 
-Record = Mapping[str, Any]
 Losses = Sequence[tuple[int, float]]
 """losses in nats by step, ascending; infinite where a loss was not finite"""
 

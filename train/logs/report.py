@@ -15,16 +15,10 @@ from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
-from clozeline.train.logs.curves import (
-    curves,
-    format_loss,
-    headline,
-    last_heldout,
-    read_run,
-    results,
-)
+from clozeline.train.logs.curves import curves, read_run
 from clozeline.train.logs.diagnosis import diagnose_run
 from clozeline.train.logs.display import describe_event, format_count, heldout_title
+from clozeline.train.logs.figures import Record, last_heldout, results
 from clozeline.train.logs.json_lines import last_lines, read_lines, records
 
 _MAX_LISTED_EVENTS: Final = 200
@@ -35,7 +29,6 @@ _MIB: Final = 2**20
 _UNLISTED_EVENTS: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
-Record = Mapping[str, Any]
 _LEGEND: Final = (
     "Green and bold: a right guess. Struck out: a wrong guess, with the right label after it. "
     "Point at a guess to read its probability."
@@ -62,7 +55,7 @@ def write_report(config: TrainConfig) -> Path:
     # the sections of the page
     parts: list[Part] = [
         _outcome(run.records, events, config),
-        Table("", (), [*headline(run).items(), ("ranks", f"{len(memory):,}")]),
+        Table("", (), [*run.figures(), ("ranks", len(memory))]),
         Section("", [*curves([run])], is_row=True),
         Section("Guesses on held-out rows", _guesses(events, output)),
         Section("Held-out sets", [_heldout(run.records)]),
@@ -108,6 +101,11 @@ def _heldout_lines(by_set: Mapping[str, Any]) -> Iterator[str]:
             else f" over {labels}"
         )
         yield f"{heldout_title(name)}: loss {format_loss(loss)}{compared}"
+
+
+def format_loss(loss: float | None) -> str:
+    """Return a loss in nats with four digits."""
+    return "not finite" if loss is None else f"{loss:.4f}"
 
 
 def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:

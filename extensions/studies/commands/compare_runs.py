@@ -8,12 +8,10 @@ have written so far is shown.
 """
 
 import json
-import math
-import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -29,23 +27,15 @@ from clozeline.extensions.studies.published_scores import (
 from clozeline.files import publish_text
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import page
-from clozeline.report.recorded_series import read_points
 from clozeline.report.terminal_view import print_view
 from clozeline.report.views import Section, Table
 from clozeline.run_status import read_status
-from clozeline.terminal import Terminal, duration, size_text
+from clozeline.terminal import Terminal
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.options import JsonSwitch
-from clozeline.train.logs.curves import (
-    RecordedRun,
-    curves,
-    group_by_task,
-    last_heldout,
-    read_run,
-    results,
-)
-from clozeline.train.logs.display import heldout_title
-from clozeline.train.logs.json_lines import records, step_records
+from clozeline.train.logs.curves import curves, group_by_task, read_run
+from clozeline.train.logs.figures import figures_of
+from clozeline.train.logs.json_lines import records
 
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect the training."""
@@ -65,69 +55,6 @@ class CompareRunsOptions(JsonSwitch):
     """also write a page with the curves"""
     published: str | None = None
     """also print a table of published scores with the scores of these runs, such as glue"""
-
-
-def figures_of(run: RecordedRun, group: str = "") -> dict[str, float]:
-    """Return the last and best figures of a run by title, as far as it has recorded them.
-
-    `group` ends the titles of losses, which only runs of a group share.
-    """
-    trained = step_records(run.records)
-    last: Mapping[str, Any] = trained[-1] if trained else {}
-    figures = _heldout_figures(run, group)
-    if isinstance(last.get("loss"), float):
-        figures[f"training loss{group}"] = last["loss"]
-    figures |= {
-        key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last
-    }
-
-    for title, keys in (
-        ("tokens/s, median", ("tokens_per_s",)),
-        ("padded tokens/s, median", ("padded_tokens_per_s",)),
-        ("MFU, median", ("mfu",)),
-        ("share of time waiting for data, median", ("stream", "waited_share")),
-    ):
-        if values := _values(trained, *keys):
-            figures[title] = statistics.median(values)
-
-    for key, title in (("memory_bytes", "resident bytes"), ("device_bytes", "accelerator bytes")):
-        if values := _values(trained, key):
-            figures[f"{title} of rank 0, most"] = max(values)
-
-    return figures
-
-
-def _heldout_figures(run: RecordedRun, group: str) -> dict[str, float]:
-    """Return the last and best loss on each held-out set, and the entropy of the set."""
-    figures: dict[str, float] = {}
-
-    for name, result in last_heldout(run.records).items():
-        losses = {
-            record["step"]: value
-            for record in run.records
-            if isinstance(value := results(record).get(name, {}).get("loss"), float)
-            and math.isfinite(value)
-        }
-
-        title = heldout_title(name)
-        loss = f"{title} loss{group}"
-
-        if losses:
-            best = min(losses, key=lambda step: (losses[step], step))
-            figures |= {
-                f"{loss}, last": losses[max(losses)],
-                f"{loss}, best": losses[best],
-                f"{loss}, step of the best": best,
-            }
-
-        if result["unigram_entropy"]:
-            figures[f"{title} unigram entropy{group}"] = result["unigram_entropy"]
-
-    return figures
-
-
-def _values(records: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
-    return [value for _, value in read_points(records, "step", *keys)]
 
 
 def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
@@ -172,22 +99,6 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     raise ConfigurationError(f"{paths[0]}: the same run is given twice")
 
 
-def _format_figure(title: str, value: float | None) -> str:
-    if value is None:
-        return ""
-    if title == "flops":
-        return f"{value:.3e}"
-    if title == "seconds":
-        return duration(value)
-    if " bytes " in title:
-        return size_text(value)
-    if title.startswith(("MFU", "share")):
-        return f"{100 * value:.2f} %"
-    if isinstance(value, int) or (abs(value) >= 1e3 and abs(value) < 1e12):
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if abs(value) >= 1e12 or abs(value) < 1e-3 else f"{value:.4f}"
-
-
 def _compare(options: CompareRunsOptions) -> None:
     if len(options.runs) > SHADES:
         raise ConfigurationError(
@@ -206,7 +117,9 @@ def _compare(options: CompareRunsOptions) -> None:
     tasks = group_by_task(runs)
     numbers = {task: f" ({number})" for number, task in enumerate(tasks, 1) if len(tasks) > 1}
     groups = [numbers.get(run.task, "") for run in runs]
-    figures = [figures_of(run, group) for run, group in zip(runs, groups, strict=True)]
+    figures = [
+        figures_of(run.records, run.charts, group) for run, group in zip(runs, groups, strict=True)
+    ]
     states = [
         "not known" if (status := read_status(path)) is None else status.text
         for path in options.runs
@@ -214,7 +127,7 @@ def _compare(options: CompareRunsOptions) -> None:
     keys = config_differences(configs)
     titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
     rows = [
-        [title, *(_format_figure(title, of_run.get(title)) for of_run in figures)]
+        [title, *(of_run[title].text if title in of_run else "" for of_run in figures)]
         for title in titles
     ]
     heading = [["state", *states]]
@@ -250,7 +163,8 @@ def _compare(options: CompareRunsOptions) -> None:
 
     if options.json:
         run_list = [
-            {"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)
+            {"name": name, "figures": {title: figure.value for title, figure in of_run.items()}}
+            for name, of_run in zip(names, figures, strict=True)
         ]
         print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
         return

@@ -6,7 +6,7 @@ import pytest
 from clozeline.report.html_page import page
 from clozeline.report.views import Section
 from clozeline.train.hooks.gradient_noise import GradientNoise
-from clozeline.train.logs.curves import RecordedRun, curves, headline, read_run
+from clozeline.train.logs.curves import RecordedRun, curves, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
 
@@ -162,7 +162,7 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     run = read_run(folder, "a")
 
     assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
-    assert headline(run)["largest bias"] == "40 nats"
+    assert dict(run.figures())["largest bias"] == "40 nats"
     assert (
         "Largest bias (nats): largest from 20 to 40"
         in checked(page(Section("run", [*curves([run])]))).pictures
