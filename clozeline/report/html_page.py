@@ -63,7 +63,7 @@ justify-content:flex-end}
 .facts dt{color:var(--muted);font-size:.8rem;line-height:1.3}
 .facts dd{margin:0;font-size:1.25rem;font-weight:600;overflow-wrap:anywhere}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.8rem;
-align-items:start}
+align-items:start;margin:.8rem 0}
 figure{margin:0;padding:.8rem;min-width:0}figcaption{margin-bottom:.5rem;overflow-wrap:anywhere}
 figcaption b{display:block}figcaption small{display:inline-block;margin-right:.9em}
 figcaption i{display:inline-block;width:1em;margin-right:.35em;border-top:.2em solid;

@@ -124,11 +124,11 @@ class Bars:
             total = sum(count for _, count in others)
             items = [*items[: _BARS - 1], (f"{len(others):,} others", total)]
         full = self.total or max((count for _, count in items), default=1)
-        shown = []
-        for name, count in items:
-            share = f" · {100 * count / full:.1f} %" if self.total else ""
-            shown.append((name, f"{count:,}{share}", min(1, count / full)))
-        return shown
+        share = " · {:.1f} %" if self.total else ""
+        return [
+            (name, f"{count:,}{share.format(100 * count / full)}", min(1, count / full))
+            for name, count in items
+        ]
 
 
 @dataclass(frozen=True, slots=True)

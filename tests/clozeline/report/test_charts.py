@@ -42,22 +42,6 @@ def test_series_share_their_axes():
     ]
 
 
-def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
-    picture = drawn([Series("a", [(1, 4.0), (3, 2.0)])], {"entropy": 3.5})
-
-    assert "entropy 3.5</small>" in picture
-
-    ((left, _), (right, _)), (level, _) = (
-        *paths(picture, "var(--c0)"),
-        paths(picture, "var(--c1)")[0],
-    )
-    words = re.findall(r'<text x="(.*?)" y="(.*?)".*?>(.*?)</text>', picture)
-    at = {word: (float(x), float(y)) for x, y, word in words}
-
-    assert (at["1"][0], at["3"][0], at["step"][0]) == (left, right, (left + right) / 2)
-    assert level == (left, at["3.5"][1] - 3.5)
-
-
 def test_a_smooth_line_is_drawn_with_its_running_mean():
     points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
     pale, mean = paths(drawn([Series("a", points, smooth=True)]), "var(--c0)")

@@ -55,14 +55,6 @@ def test_a_page_shows_the_pieces_that_a_terminal_shows(tmp_path, capsys):
         assert capsys.readouterr().out.split("input")[1].split("labels")[0].split()[0] in words
 
 
-def test_the_page_says_the_same(tmp_path, capsys):
-    file = tmp_path / "page.html"
-    assert show_main(["span_corruption", "--html", str(file)]) == 0
-    texts = "".join(checked(file.read_text(encoding="utf-8"), scripts=3).texts)
-    assert "<extra_0>" in texts
-    assert capsys.readouterr().out.endswith(f"page: {file}\n")
-
-
 def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
     words = ["It rains. It pours.", "others=[Owls sleep., Owls hunt.]", "seed=2"]
     assert show_main(["next_sentence_prediction", *words]) == 0

@@ -5,12 +5,10 @@ import shutil
 from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import open_shards
-from clozeline.report.views import Passage, cell_text
 from clozeline.tools.shards.inspect_shard import main, view_of
 from tests.extensions.compression.distillation.test_stored_scores import write_scores
-from tests.pages import checked
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
-from tests.tools.small_run import documents, example_sets, plain_text
+from tests.tools.small_run import example_sets, plain_text
 from tests.train.masked_set import write_masked_sets
 
 
@@ -34,53 +32,6 @@ def test_the_terminal_shows_text_as_text(shard_sets, capsys):
         "the row",
     ):
         assert expected in plain_text(shown)
-
-
-def test_the_page_stands_alone_and_escapes(shard_sets, tmp_path, capsys):
-    manifest, _ = example_sets(shard_sets)["masked_lm"]
-    texts = ""
-    hostile = documents()[0].uid
-    rows = [
-        number
-        for number in range(106)
-        if open_shards(manifest)[number].fixed["document_uid"].tobytes() == hostile
-    ]
-    for number in [0, 1, *rows[:8]]:
-        file = tmp_path / f"{number}.html"
-
-        assert (
-            main(
-                [
-                    str(manifest),
-                    "--sample",
-                    str(number),
-                    "--html",
-                    str(file),
-                ]
-            )
-            == 0
-        )
-
-        shown = "".join(checked(file.read_text(encoding="utf-8")).texts)
-        view = view_of(manifest, number)
-        for found in view.parts:
-            cells = (
-                [found.text]
-                if isinstance(found, Passage)
-                else [cell_text(cell) for row in found.rows for cell in row]
-            )
-
-            words = (word for cell in cells for word in cell.split())
-
-            assert all(word in shown for word in words if len(word) < 20)
-            assert found.title in shown
-
-        texts += shown
-
-    assert "<script>alert" in texts
-    assert "http://site.example/" in texts
-    assert "masked" in texts
-    assert capsys.readouterr().out.count("page: ") == 2 + len(rows[:8])
 
 
 def test_a_single_shard_counts_its_own_rows(shard_sets):
