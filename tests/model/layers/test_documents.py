@@ -13,7 +13,6 @@ from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.layers.documents import (
     attend,
-    attend_per_document,
     attend_varlen,
     batch_documents,
     reads_documents,
@@ -168,13 +167,13 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
         family, changes, {key: one for key, one in tensors.items() if key not in NAMES}
     )
 
-    for kernel in (attend_per_document, attend_varlen):
+    for kernel, flash in ((attend, None), (attend_varlen, stand_in)):
 
         def chosen(*given, kernel=kernel):
             called.append(kernel)
             return kernel(*given)
 
-        monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
+        monkeypatch.setattr("clozeline.model.layers.documents._flash", flash)
         monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
         monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
         found = gradients(family, changes, tensors)
@@ -312,25 +311,6 @@ def test_the_device_decides(monkeypatch, dtype, width, dropout, major, expected)
     states = SimpleNamespace(device=torch.device("cuda"), dtype=dtype)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(major=major))
     assert reads_documents(states, width, dropout) is expected
-
-
-@pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_cpu_reads_documents_one_by_one(causal, window):
-    query, key, value = (torch.randn(4, heads, WIDTH, 6) for heads in (4, 2, 2))
-    documents = batch_documents(packed())
-    found = attend(
-        query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3
-    )
-    apart = torch.arange(WIDTH)[:, None] - torch.arange(WIDTH)
-    # padding is read by itself
-    real = documents.ids + 9 * (torch.arange(WIDTH) >= packed()["lengths"][:, None])
-    seen = (real[:, :, None] == real[:, None]) & (apart >= 0 if causal else apart.abs() >= 0)
-    seen &= apart.abs() <= (WIDTH if window is None else window)
-    key, value = (part.repeat_interleave(2, dim=1) for part in (key, value))
-    scores = (0.3 * query @ key.mT).masked_fill(~seen[:, None], -torch.inf)
-
-    torch.testing.assert_close(found, scores.softmax(-1) @ value)
 
 
 def test_what_a_cpu_reads_by_a_mask():

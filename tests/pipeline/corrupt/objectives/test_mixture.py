@@ -53,7 +53,7 @@ def test_rows_are_what_their_parts_make_of_them():
 UL2 = ("R1", "R2", "X1", "X2", "X3", "X4", "S")
 
 
-def test_rows_of_the_seven_parts_of_ul2_fill_the_input_behind_the_mode_token():
+def test_the_seven_parts_of_ul2_have_equal_shares():
     objective = mixture()
     parts = objective.parts
 
@@ -62,15 +62,6 @@ def test_rows_of_the_seven_parts_of_ul2_fill_the_input_behind_the_mode_token():
     )
     assert objective.content_length == max(part.content_length for part in parts)
     assert tuple(part.label for part in parts) == UL2
-
-    rows = samples([part.content_length for part in parts for _ in range(5)])
-    rows = with_parts(rows, np.repeat(np.arange(7), 5))
-    for example in corrupt(objective, rows):
-        label = parts[int(example.fixed["part"])].label
-        assert example["input_ids"][0] == WORDS.modes[label[0]]
-        assert max(len(example["input_ids"]), len(example["target_ids"])) <= 512
-        if label != "S":
-            assert 512 in (len(example["input_ids"]), len(example["target_ids"]))
 
 
 UNILM = (
