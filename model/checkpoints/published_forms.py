@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from clozeline.extension_list import HIDE
 from clozeline.model.checkpoints.sources import ModelSource, NewModel
-from clozeline.model.configuration.head import ClassifierOptions, RowHeadOptions
+from clozeline.model.configuration.head import ClassifierOptions, HeadOptions, RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import MODEL_SOURCES
 
@@ -24,10 +25,14 @@ def explain_no_source() -> str:
     return f"no extension for published forms of models: {remedy}"
 
 
-def with_published_heads(config: ModelConfig, token_ids: Mapping[str, object]) -> ModelConfig:
+def with_published_heads(
+    config: ModelConfig,
+    token_ids: Mapping[str, object],
+    saved: Mapping[str, HeadOptions] = MappingProxyType({}),
+) -> ModelConfig:
     """Return the model with each `hidden: auto` replaced by the head of its published form.
 
-    Without such a form, it is the head that BERT has.
+    A resumed run keeps its `saved` heads. Without a form, it is the head that BERT has.
     """
     heads = dict(config.heads)
 
@@ -38,7 +43,7 @@ def with_published_heads(config: ModelConfig, token_ids: Mapping[str, object]) -
         bert_head = replace(head, hidden=None if linear else "tanh")
         single = replace(config, heads={name: bert_head}, adapter=None)
         published = (source.find_head(single, token_ids) for source in list_sources())
-        fitting = next(filter(None, published), bert_head)
+        fitting = next(filter(None, [saved.get(name), *published]), bert_head)
         values = {
             key: getattr(fitting, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
         }

@@ -1,11 +1,13 @@
 """Checks that need the data sets but no process group, for a start and for a dry run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints.published_forms import with_published_heads
+from clozeline.model.configuration.head import ClassifierOptions
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import Component
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
@@ -53,13 +55,20 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
     config = fill_in_labels(config, datasets)
-    special_ids = datasets.train.manifest.tokenizer.special_ids
-    model = with_published_heads(
-        config.model, {f"{name}_token_id": number for name, number in special_ids.items()}
-    )
+    model = _choose_hidden_maps(config, datasets.train.manifest.tokenizer.special_ids)
     refuse_further_classes(list(_manifests(datasets)), model)
     model = fit_heads(model, distinct_sets(datasets.phases))
     return CheckedStart(replace(config, model=model), datasets, untrained_heads)
+
+
+def _choose_hidden_maps(config: TrainConfig, special_ids: Mapping[str, int]) -> ModelConfig:
+    """Return the model without `hidden: auto`; a resumed run keeps its maps."""
+    heads = config.model.heads.values()
+    asked = any(isinstance(head, ClassifierOptions) and head.hidden == "auto" for head in heads)
+    resumed = asked and steps_in(config.output / "checkpoints")
+    saved = read_config(config.output).model.heads if resumed else {}
+    ids = {f"{name}_token_id": number for name, number in special_ids.items()}
+    return with_published_heads(config.model, ids, saved)
 
 
 def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:

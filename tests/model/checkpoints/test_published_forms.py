@@ -42,6 +42,10 @@ def test_a_start_says_that_no_export_is_known(monkeypatch):
     model = NewModel(fitted, 9, {})
 
     assert fitted.heads["classification"].hidden == "tanh"
+
+    saved = {"classification": replace(fitted.heads["classification"], hidden="gelu")}
+
+    assert with_published_heads(config, {}, saved).heads == saved
     assert describe_export(model) == [
         "export     no extension for published forms of models: CLOZELINE_HIDE=published hides "
         "some, leave it out"
