@@ -7,8 +7,7 @@ adapter (low-rank updates, prefixes or prompts) can be exported if peft computes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Final
 
 from clozeline.command_line import Positional
@@ -18,14 +17,12 @@ from clozeline.extensions.published.conversion.adapter_export import export_adap
 from clozeline.extensions.published.conversion.class_fit import fit_to_class
 from clozeline.extensions.published.export_plan import base_weights, exported_form, with_row_length
 from clozeline.files import publish_json, publish_text
-from clozeline.model.adapters import Adapter
-from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
+from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty, write_tensors
 from clozeline.tools.options import CheckpointChoice
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.configuration.checkpoint import StepChoice
 
 _KEYS_SET_BY_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 """Keys of config.json that the transformers class sets, so that a model card need not pass them."""
@@ -62,68 +59,41 @@ class ExportAdapterOptions(CheckpointChoice):
     """model type of transformers; default: the model type of the base model"""
 
 
-@dataclass(frozen=True)
-class _AdaptedModel:
-    """An adapter that a run has trained, or that was imported, with the base model below it."""
-
-    base: Checkpoint
-    """base model with the heads that the run trained"""
-    adapter: Adapter
-    trained_names: tuple[str, ...]
-    """names of the head parameters that were trained with the adapter"""
-    original_base: Checkpoint
-    """base model with the heads that it had before the run"""
-    source: Path | None
-    """the model that the run was initialized from: a run, or a folder; None: the adapter was
-    imported"""
-    step: int
-
-
-def _open_adapted(folder: Path, step: StepChoice = None) -> _AdaptedModel:
-    """Open the adapter in a folder, and its base model.
-
-    The folder is a run that trained an adapter, or was written by `import-adapter`.
-    """
-    run = TrainedModel.open(folder, step, quantized=False)
+def _export(options: ExportAdapterOptions) -> None:
+    require_empty(options.output)
+    run = TrainedModel.open(options.run, options.step, quantized=False)
     checkpoint = run.checkpoint
     if run.config:
         checkpoint = with_row_length(checkpoint, run.recorded[0].max_length)
     if checkpoint.config.adapter is None:
         raise ConfigurationError(
-            f"{folder}: holds no adapter: export the model with clozeline export-model"
+            f"{options.run}: holds no adapter: export the model with clozeline export-model"
         )
 
+    # the base with the heads of the run, and with those that it had before
     model = build_checkpoint(checkpoint)
-    (adapter,) = model.adapters.values()
-    config = replace(checkpoint.config, adapter=None)
-    base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
-    original_base = base
-    source = None
+    adapter = model.adapters.find(checkpoint.config.adapter.name)
+    base = replace(
+        checkpoint,
+        config=replace(checkpoint.config, adapter=None),
+        tensors=base_weights(model),
+        trained=(),
+    )
+    original = base
+    source = None  # the adapter was imported
 
     if run.config is not None and run.config.model.init_from is not None:
         source = run.config.model.init_from.expanduser()
-        original_base = exported_form(TrainedModel.open(source, quantized=False))
+        original = exported_form(TrainedModel.open(source, quantized=False))
     elif checkpoint.trained:  # the imported head was not part of the base model
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
         heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
-        original_base = replace(base, config=replace(config, heads=heads))
+        original = replace(base, config=replace(base.config, heads=heads))
 
-    return _AdaptedModel(base, adapter, checkpoint.trained, original_base, source, run.step)
-
-
-def _export(options: ExportAdapterOptions) -> None:
-    require_empty(options.output)
-    adapted = _open_adapted(options.run, options.step)
-    original, key_map = fit_to_class(
-        adapted.original_base,
-        options.type or adapted.original_base.model_type,
-        body_alone=True,
-    )
+    original, key_map = fit_to_class(original, options.type or original.model_type, body_alone=True)
     config = original.config
     ids = original.token_ids
-    export = export_adapter(
-        adapted.base, adapted.adapter, adapted.trained_names, model_type=key_map.model_type
-    )
+    export = export_adapter(base, adapter, checkpoint.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
     # The transformers class with the run's head needs further keys: those that config.json of the
@@ -143,8 +113,7 @@ def _export(options: ExportAdapterOptions) -> None:
         title=" ".join(options.output.name.split()),
         kind=kind,
         parameters=parameters,
-        base=options.base
-        or ("the base model of the import" if adapted.source is None else adapted.source.name),
+        base=options.base or ("the base model of the import" if source is None else source.name),
         path=options.base or "path/to/the/base",
         loader=export.loader,
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
@@ -153,17 +122,17 @@ def _export(options: ExportAdapterOptions) -> None:
     publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     publish_json(options.output / "adapter_config.json", config_keys)
-    origin = f"imported from {options.run}" if adapted.source is None else f"step {adapted.step}"
+    origin = f"imported from {options.run}" if source is None else f"step {run.step}"
     print(f"{options.output}: {kind}, {parameters:,} parameters, {origin}")
     for module in export.config.get("modules_to_save", ()):
         print(f"  with the trained head {module}")
-    if adapted.source is None:
+    if source is None:
         return
-    if (adapted.source / "config.json").is_file():
-        print(f"  base model: {adapted.source}, loaded by {export.loader}")
+    if (source / "config.json").is_file():
+        print(f"  base model: {source}, loaded by {export.loader}")
     else:
         print(
-            f"  base model: write it by `clozeline export-model {adapted.source} FOLDER "
+            f"  base model: write it by `clozeline export-model {source} FOLDER "
             f"type={key_map.model_type}`"
         )
 

@@ -251,20 +251,15 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
         # the factors must fit each other and the weights of the base
         a = folder.tensors.pop(name)
         b = folder.tensors.pop(f"{saved_module}{_B}")
-        if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
-            raise WeightsError(
-                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} do "
-                "not fit each other"
-            )
-
         sizes = [folder.weights[weight].shape for weight in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
-        if (outputs, inputs) != (b.shape[0], a.shape[1]):
+        shapes = [list(a.shape), list(b.shape)]
+        if shapes != [[*a.shape[:1], inputs], [outputs, *a.shape[:1]]]:
             raise WeightsError(
                 f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this base, "
-                f"but the adapter is for {b.shape[0]} and {a.shape[1]}: choose the model that the "
-                "adapter was trained on"
+                f"which lora_A {shapes[0]} and lora_B {shapes[1]} do not fit: choose the model "
+                "that the adapter was trained on"
             )
 
         factors[module] = a, b

@@ -336,7 +336,7 @@ def test_damaged_tensors_are_refused(stored):
         "is not a linear map of the body": {
             n.replace("query", "querry"): tensor for n, tensor in before.items()
         },
-        "outputs and .* in this base, but the adapter is for 3 and": before
+        "outputs and .* in this base, which lora_A .* and lora_B .3, 2. do not fit": before
         | {first: torch.ones(3, 2)},
         "are nan or infinite": before | {first: before[first] * float("nan")},
     }
