@@ -99,7 +99,10 @@ NAMED_BY_HAND = {
         "train/data/sets/model_fit.py",
         *(f"extensions/tasks/rows/{name}.py" for name in ("lm", "span", "tagging")),
         "extensions/tasks/task_heads/similarity.py",
-        *(f"extensions/tasks/heads/{name}.py" for name in ("span", "tagging")),
+        *(
+            f"extensions/tasks/heads/{name}.py"
+            for name in ("classification", "regression", "span", "tagging")
+        ),
         "extensions/evaluation/layer_probes.py",
     ),
     "a fixed part of a rule, which no key chooses": (

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.columns import IGNORED, LENGTHS, BatchField
+from clozeline.columns import IGNORED, LENGTHS
 from clozeline.configuration.config import config_class
 from clozeline.extensions.tasks.readers import TaskMetadata
+from clozeline.extensions.tasks.rows.classification import LABEL, LABELS
 from clozeline.extensions.tasks.task_heads._metrics import CLASS_METRICS, SEVERAL_METRICS
 from clozeline.extensions.tasks.task_heads._task_head import (
     Metric,
@@ -42,8 +43,8 @@ class ClassificationHead(RowHead):
     """
 
     target: ClassVar = "classification"
-    reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="classes"), LENGTHS)
-    columns: ClassVar = ("labels",)
+    reads: ClassVar = (*LABEL.fields, LENGTHS)
+    columns: ClassVar = (LABELS.name,)
 
     @config_class
     class Options(ExitHeadOptions, ClassOptions):
@@ -81,7 +82,7 @@ class ClassificationHead(RowHead):
     @staticmethod
     def tensors(batch: StoredColumns) -> dict[str, Tensor]:
         """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
-        return {"label": torch.from_numpy(batch.padded("labels", IGNORED)[0])}
+        return {"label": torch.from_numpy(batch.padded(LABELS.name, IGNORED)[0])}
 
     def outputs(self) -> int:
         return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)

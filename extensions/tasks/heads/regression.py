@@ -1,6 +1,5 @@
 """Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
@@ -8,9 +7,10 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from torch import Tensor
 
-from clozeline.columns import LENGTHS, BatchField
+from clozeline.columns import LENGTHS
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.extensions.tasks.rows.regression import TARGET
 from clozeline.extensions.tasks.task_heads._numbers import NumberTaskHead
 from clozeline.extensions.tasks.task_heads._task_head import (
     finite,
@@ -34,7 +34,7 @@ class RegressionHead(RowHead):
     """
 
     target: ClassVar = "regression"
-    reads: ClassVar = (BatchField("target", "row", "float32", math.nan), LENGTHS)
+    reads: ClassVar = (*TARGET.fields, LENGTHS)
 
     @config_class
     class Options(ExitHeadOptions):

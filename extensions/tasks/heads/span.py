@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.extensions.tasks.heads._answers import Answers, read_answers
 from clozeline.extensions.tasks.readers import Question
 from clozeline.extensions.tasks.readers.squad import find_given
 from clozeline.extensions.tasks.sets.task_rows import record_of
@@ -33,7 +34,6 @@ from clozeline.extensions.tasks.task_heads._task_head import (
 )
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.model.heads._head import Head, StoredColumns
 from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import cross_entropy_sum
@@ -47,7 +47,7 @@ class SpanHead(Head):
     `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without
     label. `answer_places` [B, T] bool are the positions where an answer may start or end: the
     text, and [CLS] if the question may have no answer. A row whose question has none is labeled
-    with [CLS] at both ends. `model.decoding.answers` decodes the scores.
+    with [CLS] at both ends.
     """
 
     target: ClassVar = "span"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import LABEL_IDS, LABEL_INDEX
 from clozeline.configuration.config import config_class
+from clozeline.extensions.tasks.heads._tags import bio_transitions, viterbi
 from clozeline.extensions.tasks.readers import Rejected, TaggedWords, TaskItem
 from clozeline.extensions.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.extensions.tasks.sets.task_rows import record_of
@@ -32,7 +33,6 @@ from clozeline.model.configuration.head import (
     label_keys,
 )
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.decoding.tags import bio_transitions, viterbi
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import gather_labels
@@ -43,7 +43,6 @@ class TaggingHead(LabelHead):
     """Cross entropy of the class at each labeled position; `label_ids` are class indices.
 
     Positions without a label, such as the other tokens of a word, have no loss.
-    `model.decoding.tags` decodes the scores.
     """
 
     target: ClassVar = "tagging"

@@ -27,6 +27,7 @@ class LabeledRows(TaskRows[LabeledText]):
 
     has_both_orders = True
     blanks = "stripped"
+    switches_words = True
 
     @classmethod
     @abstractmethod

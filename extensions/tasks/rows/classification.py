@@ -8,7 +8,7 @@ import numpy as np
 from clozeline.columns import Feature, Role
 from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.extensions.tasks.rows._labeled import LabeledRows
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 
 LABEL: Final = Feature(
@@ -30,6 +30,15 @@ class ClassRows(LabeledRows):
     @classmethod
     def answer(cls, metadata: TaskMetadata) -> Feature:
         return LABELS if metadata.multi_label else LABEL
+
+    @classmethod
+    def describe_answer(cls, metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+        if metadata.multi_label:
+            pairs = zip(metadata.labels, row["labels"].tolist(), strict=True)
+            names = ", ".join(name for name, has in pairs if has)
+            return {"labels": f"{names or 'none'} of {metadata.name}"}
+        (number,) = row["label"].tolist()
+        return {"label": f"{number}, {metadata.labels[number]!r} of {metadata.name}"}
 
     @classmethod
     def problems(cls, metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> Iterator[Problem]:

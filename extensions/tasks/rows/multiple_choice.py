@@ -20,7 +20,7 @@ from clozeline.extensions.tasks.sets.task_rows import (
     TaskRows,
     join_cells,
 )
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
@@ -58,6 +58,11 @@ class ChoiceRows(TaskRows[Choices]):
                 f"expected two or more choices and a choice below {counts[row]}, got "
                 f"[{right[row]}]",
             )
+
+    @classmethod
+    def describe_answer(cls, metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+        (choice,) = row["choice"].tolist()
+        return {"choice": f"{choice} of {len(row['choice_starts'])}, numbered from 0"}
 
     @property
     def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

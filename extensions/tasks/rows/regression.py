@@ -8,7 +8,7 @@ import numpy as np
 from clozeline.columns import Feature, Role
 from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.extensions.tasks.rows._labeled import LabeledRows
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 
 TARGET: Final = Feature(
@@ -29,11 +29,18 @@ def numbers_outside(metadata: TaskMetadata, columns: Mapping[str, Ragged]) -> It
         )
 
 
+def describe_number(metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+    """Return the number of a row with the task's range."""
+    (target,) = row[TARGET.name].tolist()
+    return {"target": f"{target:g}, from {metadata.low:g} to {metadata.high:g} in {metadata.name}"}
+
+
 class NumberRows(LabeledRows):
     """Rows of texts or pairs with a number."""
 
     for_head = "regression"
     problems = staticmethod(numbers_outside)
+    describe_answer = staticmethod(describe_number)
 
     @classmethod
     def answer(cls, metadata: TaskMetadata) -> Feature:

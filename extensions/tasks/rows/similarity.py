@@ -6,7 +6,7 @@ from typing import Final
 
 from clozeline.columns import IDS, Feature, Role
 from clozeline.extensions.tasks.readers import LabeledText, TaskMetadata
-from clozeline.extensions.tasks.rows.regression import TARGET, numbers_outside
+from clozeline.extensions.tasks.rows.regression import TARGET, describe_number, numbers_outside
 from clozeline.extensions.tasks.sets.task_rows import BuiltExample, SpecialTokens, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
@@ -26,6 +26,7 @@ class PairRows(TaskRows[LabeledText]):
     per_token = 2
     blanks = "stripped"
     problems = staticmethod(numbers_outside)
+    describe_answer = staticmethod(describe_number)
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:

@@ -1,5 +1,6 @@
 """Build rows of questions about a text, in windows over the text."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -27,7 +28,7 @@ from clozeline.extensions.tasks.sets.task_rows import (
     record_bytes,
 )
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.text.normal_form import normalize_field
 from clozeline.pipeline.tokenize.token_spans import token_spans
@@ -102,6 +103,15 @@ class AnswerRows(TaskRows[Question]):
                     "expected the first and last position of an answer among answer_places, got "
                     f"{ends}",
                 )
+
+    @classmethod
+    def describe_answer(cls, metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+        record = json.loads(row["record"].tobytes())
+        first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
+        answer = record["context"][first[0] : last[1]]
+        return {
+            "answer": repr(answer) if answer else f"none in this window, of {record['answers']}"
+        }
 
     @property
     def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

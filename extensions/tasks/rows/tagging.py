@@ -1,5 +1,6 @@
 """Build rows of sentences with one tag per word, in windows that split between words."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +36,7 @@ from clozeline.extensions.tasks.sets.task_rows import (
     record_bytes,
 )
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import Ragged, RowBatch, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.tables import normalize_row
 from clozeline.pipeline.tokenize.token_spans import token_spans
@@ -78,6 +79,7 @@ class TaggedRows(TaskRows[TaggedWords]):
 
     for_head = "tagging"
     blanks = "single"
+    switches_words = True
     per_token = 6
 
     @classmethod
@@ -89,6 +91,12 @@ class TaggedRows(TaskRows[TaggedWords]):
         sizes = columns["input_ids"].lengths
         for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
             yield row, f"expected a word number for each of {sizes[row]} tokens"
+
+    @classmethod
+    def describe_answer(cls, metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+        record = json.loads(row["record"].tobytes())
+        tagged = zip(record["words"], record["tags"], strict=True)
+        return {"tags": " ".join(f"{word}/{metadata.labels[tag]}" for word, tag in tagged)}
 
     @property
     def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

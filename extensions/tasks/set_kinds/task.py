@@ -1,6 +1,5 @@
 """Rows of a labeled task."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,37 +35,4 @@ class Task(SetKind):
         return self._rows.problems(self.metadata, columns)
 
     def describe_answer(self, row: ShardRow) -> dict[str, str]:
-        facts = self.metadata
-        if "label" in row.columns and len(row["label"]) == 1:
-            number = int(row["label"][0])
-            return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
-
-        if "labels" in row.columns:
-            names = [
-                name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has
-            ]
-            return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
-
-        if "target" in row.columns and len(row["target"]) == 1:
-            target = float(row["target"][0])
-            return {"target": f"{target:g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
-
-        if "choice" in row.columns:
-            return {
-                "choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
-            }
-
-        if "tags" in row.columns:
-            record = json.loads(row["record"].tobytes())
-            tagged = zip(record["words"], record["tags"], strict=True)
-            return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
-
-        if "answer_span" in row.columns:
-            record = json.loads(row["record"].tobytes())
-            first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
-            answer = record["context"][first[0] : last[1]]
-            return {
-                "answer": repr(answer) if answer else f"none in this window, of {record['answers']}"
-            }
-
-        return {}
+        return self._rows.describe_answer(self.metadata, row)

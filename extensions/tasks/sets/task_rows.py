@@ -21,7 +21,7 @@ from clozeline.extensions.tasks.readers import (
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.row_form import RowForm
-from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.rows import Ragged, RowBatch, ShardRow
 from clozeline.pipeline.set_kinds import Problem
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
@@ -287,6 +287,8 @@ class TaskRows(ABC, Generic[Item]):
     """values per token, summed over all columns; determines the number of rows in a block"""
     blanks: ClassVar[Blanks] = "kept"
     """blanks of the texts in the rows"""
+    switches_words: ClassVar[bool] = False
+    """true if words of training rows may be translated: no answer is a text or a place in one"""
     generated: ClassVar[bool] = False
     """true if a decoder learns to generate the end of the rows"""
 
@@ -342,6 +344,11 @@ class TaskRows(ABC, Generic[Item]):
         The roles of the columns have been checked.
         """
         yield from ()
+
+    @classmethod
+    def describe_answer(cls, metadata: TaskMetadata, row: ShardRow) -> dict[str, str]:
+        """Return the label of a row with its meaning, by the name of its column."""
+        return {}
 
     # -- rows without an answer
 

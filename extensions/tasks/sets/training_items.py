@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import (
@@ -14,10 +13,8 @@ from clozeline.extensions.tasks.readers import (
     TaskItem,
     TaskMetadata,
 )
+from clozeline.extensions.tasks.registries import TASK_ROWS
 from clozeline.pipeline.text.code_switching import WordSwitcher
-
-_SWITCHABLE_HEADS: Final = ("classification", "regression", "tagging")
-"""Heads whose answers do not depend on the positions of words."""
 
 
 def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskMetadata:
@@ -104,10 +101,11 @@ def reject_negative(item: TaskItem | Rejected, metadata: TaskMetadata) -> TaskIt
 
 def check_switched_head(metadata: TaskMetadata) -> None:
     """Raise ConfigurationError if the answers of a task are texts or positions in a text."""
-    if metadata.head not in _SWITCHABLE_HEADS:
+    switched = [name for name in TASK_ROWS.available() if TASK_ROWS.load_class(name).switches_words]
+    if metadata.head not in switched:
         raise ConfigurationError(
             "tasks.code_switch: translating words would move the answers of the head "
-            f"{metadata.head}: expected a task for {', '.join(_SWITCHABLE_HEADS)}; remove the key"
+            f"{metadata.head}: expected a task for {', '.join(switched)}; remove the key"
         )
 
 

@@ -12,8 +12,6 @@ from clozeline.errors import BatchError
 from clozeline.tools.start.contracts.heads import full_batch
 from tests.model.small_models import built, only
 
-SMALL = {"group_size": 3, "temperature": 0.5}
-
 TEMPERATURE = 0.5
 ROWS = {0: [0, 1], 1: [3, 4]}
 """Rows of each group of three that take part: row 2 has no second view, row 5 no weight."""
@@ -42,72 +40,41 @@ def drawn(**options):
     return network, tensors, vectors
 
 
-def loss_of(query, keys, match):
+def loss_of(query, keys, match, margin=0.0):
     scores = [F.cosine_similarity(query, key, dim=0).item() / TEMPERATURE for key in keys]
+    scores[match] -= margin / TEMPERATURE
     return math.log(sum(map(math.exp, scores))) - scores[match]
 
 
+PAIRED = {
+    "other": {"a": "b"},
+    "bidirectional": {"a": "b", "b": "a"},
+    "both": {"a": "ab", "b": "ab"},
+}
+"""Views whose rows are compared, each with the views of its keys."""
+
+
 @pytest.mark.parametrize("margin", [0.0, 0.3])
-def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
-    """Equations 1 and 2 of arXiv 2007.01852, whose sum over both directions is divided by the
-    number of rows."""
-    network, tensors, vectors = drawn(negatives="bidirectional", margin=margin)
+@pytest.mark.parametrize("negatives", PAIRED)
+def test_the_loss_of_views_against_those_of_their_group(negatives, margin):
+    """A margin belongs to the two views of a row. The sum over both directions of LaBSE is divided
+    by the number of rows (equations 1 and 2 of arXiv 2007.01852), COCO-LM averages both views."""
+    network, tensors, vectors = drawn(negatives=negatives, margin=margin)
     wanted = 0.0
 
     for rows in ROWS.values():
-        for one, other in (("a", "b"), ("b", "a")):
+        for side, sides in PAIRED[negatives].items():
             for row in rows:
-                cosines = {
-                    n: F.cosine_similarity(
-                        vectors[one][row],
-                        vectors[other][n],
-                        dim=0,
-                    ).item()
-                    for n in rows
-                }
-                right = math.exp((cosines[row] - margin) / TEMPERATURE)
-                wrong = sum(math.exp(cosines[n] / TEMPERATURE) for n in rows if n != row)
-                wanted -= math.log(right / (right + wrong))
+                keys = [(s, r) for s in sides for r in rows if (s, r) != (side, row)]
+                match = keys.index(("b" if side == "a" else "a", row))
+                wanted += loss_of(
+                    vectors[side][row], [vectors[s][r] for s, r in keys], match, margin
+                )
 
     found = only(network(tensors))
+    wanted /= 2 if negatives == "both" else 1
 
-    assert found.count == 4
-    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
-
-
-@pytest.mark.parametrize("margin", [0.0, 0.3])
-def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
-    """A margin belongs to the two views of a row."""
-    for negatives in ("other", "both"):
-        network, tensors, vectors = drawn(negatives=negatives, margin=margin)
-        wanted = 0.0
-
-        for rows in ROWS.values():
-            sides = [("a", row) for row in rows] + (
-                [("b", row) for row in rows] if negatives == "both" else []
-            )
-            for side, row in sides:
-                pool = (
-                    [(s, r) for s in "ab" for r in rows]
-                    if negatives == "both"
-                    else [("b", r) for r in rows]
-                )
-
-                keys = [key for key in pool if key != (side, row)]
-                match = keys.index(("b" if side == "a" else "a", row))
-                scores = [
-                    F.cosine_similarity(vectors[side][row], vectors[s][r], dim=0).item()
-                    for s, r in keys
-                ]
-                scores[match] -= margin
-                wanted += (
-                    math.log(sum(math.exp(score / TEMPERATURE) for score in scores))
-                    - scores[match] / TEMPERATURE
-                )
-
-        assert only(network(tensors)).total.item() == pytest.approx(
-            wanted / (2 if negatives == "both" else 1), rel=1e-5
-        )
+    assert (found.count, found.total.item()) == (4, pytest.approx(wanted, rel=1e-5))
 
 
 def test_without_negatives_a_cosine_is_compared_with_the_target():

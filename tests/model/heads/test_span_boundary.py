@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from clozeline.tools.start.contracts.heads import full_batch
 from tests.model.small_models import VOCABULARY, built
 
-SMALL = {"max_span_tokens": 2}
-
 
 def head_with_random_weights(**changes):
     network = built("encoder", heads={"span_boundary": {"max_span_tokens": 2}}, **changes)

@@ -3,6 +3,7 @@
 import shutil
 
 from clozeline.extensions.tasks.readers import TaskMetadata
+from clozeline.extensions.tasks.rows import rows_of
 from clozeline.pipeline.set_kinds import kind_of
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.inspect_shard import main, view_of
@@ -132,11 +133,12 @@ def test_a_class_has_its_name(tmp_path, capsys):
 
     assert kind.describe_answer(row) == {"label": f"{number}, '{number}' of sst2"}
 
-    kind.metadata = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    facts = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    scored = type(row)(row.fixed, {"target": row["label"] + 0.5})
 
-    assert kind.describe_answer(type(row)(row.fixed, {"target": row["label"] + 0.5}))[
-        "target"
-    ].startswith(f"{number}.5, ")
+    assert rows_of("regression", "encoder").describe_answer(facts, scored) == {
+        "target": f"{number}.5, from 0 to 5 in toy"
+    }
     assert main([str(sets / "dev")]) == 0
 
     out = capsys.readouterr().out

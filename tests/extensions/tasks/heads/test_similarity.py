@@ -4,7 +4,6 @@ learned nothing."""
 import math
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -16,13 +15,10 @@ from clozeline.extensions.tasks.task_heads.similarity import SimilarityTaskHead
 from clozeline.extensions.tasks.task_run import TaskRun, set_rows
 from clozeline.model.build import build_model
 from clozeline.model.configuration.key_types import UNIT_RANGE
-from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.train.data.sets.recorded_sets import describe_set
-from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import WORDS, write_vocabulary
@@ -182,34 +178,3 @@ def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alik
     found = SimilarityTaskHead(facts).configure(model, "similarity", "here")
 
     assert (found.positive_threshold, found.range) == expected
-
-
-def test_crops_and_stored_views_are_second_texts():
-    """A crop is that of the row before masking, between its first and last token.
-
-    A row may have neither.
-    """
-    original = [[2, 11, 12, 13, 14, 3], [2, 21, 22, 3], [2, 31, 3], [2, 41, 3]]
-    lists = {
-        "input_ids_b": [[], [], [7, 8, 9], []],
-        "crop_start": [[1], [0], [], []],
-        "crop_length": [[3], [1], [], []],
-        "label_positions": [[2, 4], [1], [], []],
-        "label_ids": [[12, 14], [21], [], []],
-    }
-
-    ids = [[2, 11, 5, 13, 5, 3], [2, 5, 22, 3, 0, 0], [2, 31, 3, 0, 0, 0], [2, 41, 3, 0, 0, 0]]
-    columns = {name: Ragged.from_lists(values, np.int64) for name, values in lists.items()}
-    batch = HeadBatch(
-        columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0
-    )
-    found = {name: tensor.tolist() for name, tensor in SimilarityHead.tensors(batch).items()}
-
-    assert found["input_ids_b"] == [
-        [2, 12, 13, 14, 3],
-        [2, 21, 3, 0, 0],
-        [7, 8, 9, 0, 0],
-        [0] * 5,
-    ]
-    assert found["lengths_b"] == [5, 3, 3, 0]
-    assert found["position_ids_b"] == [[0, 1, 2, 3, 4]] * 4

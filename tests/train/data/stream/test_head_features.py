@@ -14,29 +14,26 @@ from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, c
 
 
 def test_views_of_both_kinds_in_one_batch():
-    """A crop, a stored view, and filler."""
+    """Two crops of the rows before masking, a stored view, none, and filler."""
     rows = {
-        "input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []],
-        "label_positions": [[1], [], []],
+        "input_ids": [[1, 11, MASK, 13, MASK, 2], [1, MASK, 22, 2], [1, 31, 2], [1, 41, 2], []],
+        "label_positions": [[2, 4], [1], [], [], []],
+        "label_ids": [[12, 14], [21], [], [], []],
+        "crop_start": [[1], [0], [], [], []],
+        "crop_length": [[3], [1], [], [], []],
+        "input_ids_b": [[], [], [7, 8, 9], [], []],
     }
-    rows |= {
-        "label_ids": [[5], [], []],
-        "crop_start": [[0], [], []],
-        "crop_length": [[2], [], []],
-    }
-    found = collated(
-        "encoder",
-        rows | {"input_ids_b": [[], [1, 9, 2], []]},
-        [1, 1, 0],
-    )
+    found = collated("encoder", rows, [1, 1, 1, 1, 0])
 
     assert found["input_ids_b"] == [
-        [1, 5, 6, 2],
-        [1, 9, 2, PAD],
-        [PAD] * 4,
+        [1, 12, 13, 14, 2],
+        [1, 21, 2, PAD, PAD],
+        [7, 8, 9, PAD, PAD],
+        [PAD] * 5,
+        [PAD] * 5,
     ]
-    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
-    assert found["lengths_b"] == [4, 3, 0]
+    assert found["position_ids_b"] == [[0, 1, 2, 3, 4]] * 5
+    assert found["lengths_b"] == [5, 3, 3, 0, 0]
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])

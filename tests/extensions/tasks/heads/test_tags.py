@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.decoding.tags import bio_transitions, viterbi
+from clozeline.extensions.tasks.heads._tags import bio_transitions, viterbi
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 

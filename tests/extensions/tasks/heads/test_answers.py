@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.model.decoding.answers import Answers, best_spans, read_answers
+from clozeline.extensions.tasks.heads._answers import Answers, best_spans, read_answers
 
 INF = torch.inf
 
