@@ -93,9 +93,9 @@ def explain(
                 "place": position,
                 "lane": visit.lane,
                 "epoch": visit.epoch,
+                "set": shards.manifest.name,
             }
 
-            properties["set"] = shards.manifest.name
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 properties |= row_origins.describe_row(
@@ -105,13 +105,11 @@ def explain(
                     documents[visit.stored],
                     partners.get(visit.stored, {}),
                 )
-                numbers = {
-                    name: row.columns[name]
+                single = {
+                    name: row.columns[name].item()
                     for name, role in roles.items()
                     if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1
                 }
-
-                single = {name: values[0].item() for name, values in numbers.items()}
                 shown = {
                     **single,
                     **({} if kind is None else kind.describe_answer(row)),
@@ -172,14 +170,12 @@ def _row_reader(feed: Feed, source: int) -> Callable[[RowBatch, int], tuple[Shar
 
 
 def _decode_texts(
-    row: ShardRow, roles: Mapping[str, Role], pieces: TokenRenderer | None, limit: int
+    row: ShardRow, roles: Mapping[str, Role], pieces: TokenRenderer, limit: int
 ) -> Iterator[tuple[str, str]]:
     for name, role in roles.items():
         if role.below == "vocabulary" and name in row.columns:
             ids = row.columns[name][:limit].tolist()
-            if pieces is None:
-                text = " ".join(map(str, ids))
-            elif role.use == "label" and role.of in row.columns:
+            if role.use == "label" and role.of in row.columns:
                 text = " | ".join(label_runs(ids, row.columns[role.of][:limit], pieces))
             else:
                 text = " ".join(pieces.text(ids).replace("⏎", "").split())

@@ -27,7 +27,7 @@ from clozeline.report.views import Part, Table
 from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.options import TokenizerOption
 from clozeline.tools.shards.column_kinds import kinds_of
-from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
+from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.provenance.row_origins import (
     describe_row,
     documents_of,
@@ -74,7 +74,7 @@ def view_of(
         raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
     row = shards.read_block(block).row(in_block)
-    pieces = find_pieces(shards, tokenizer, limit) or id_pieces(shards, limit)
+    pieces = find_pieces(shards, tokenizer, limit)
     objective = shards.manifest.objective
     kind = kind_of(objective)
     restored = [] if objective is None or kind is not None else _restore(objective, row, pieces)

@@ -4,7 +4,7 @@ They hold source, offset, URL, id and declared metadata.
 """
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow.dataset import IpcFileFormat
 
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
@@ -64,16 +65,17 @@ def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, 
 
     Only for documents that a table above the set lists.
     """
-    documents: dict[bytes, dict[str, object]] = {}
+    known = pc.field("uid").isin(pa.array(uids, pa.binary(16)))
+    documents: dict[bytes, dict[str, Any]] = {}
     for path in _likely_first(document_tables(manifest_path), uids):
-        missing = set(uids) - documents.keys()
-        if not missing:
+        if len(documents) == len(uids):
             break
-        known = pa.array(list(missing), pa.binary(16))
-        for batch in _batches(path, "uid"):
-            lines = batch.filter(pc.is_in(batch.column("uid"), value_set=known)).to_pylist()
-            documents |= {line["uid"]: line for line in lines}
+        documents |= _lines(read_table(path, ("uid",), known))
     return documents
+
+
+def _lines(table: pa.Table) -> dict[bytes, dict[str, Any]]:
+    return {line["uid"]: line for line in table.to_pylist()}
 
 
 def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
@@ -85,29 +87,22 @@ def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
         return tables
     seed = Manifest.load(manifest).seed
     likely = {shard_of(uid, len(tables), seed) for uid in uids}
-    numbers = sorted(range(len(tables)), key=lambda number: number not in likely)
-    return [tables[number] for number in numbers]
+    return [tables[number] for number in dict.fromkeys((*likely, *range(len(tables))))]
 
 
 def documents_at(
     manifest_path: Path, column: AddressColumn, address: str
-) -> dict[bytes, dict[str, object]]:
+) -> dict[bytes, dict[str, Any]]:
     """Return documents by uid whose URL or id is `address`.
 
     An address that ends with `*` also matches all that start with it.
     """
-    documents: dict[bytes, dict[str, object]] = {}
+    value = pc.field(column)
+    is_start = address.endswith("*")
+    matches = pc.starts_with(value, address[:-1]) if is_start else value == address
+    documents: dict[bytes, dict[str, Any]] = {}
     for path in document_tables(manifest_path):
-        for batch in _batches(path, column):
-            values = batch.column(column)
-            matches = (
-                pc.starts_with(values, address[:-1])
-                if address.endswith("*")
-                else pc.equal(values, address)
-            )
-            documents |= {
-                line["uid"]: line for line in batch.filter(pc.fill_null(matches, False)).to_pylist()
-            }
+        documents |= _lines(read_table(path, (column,), matches))
     return documents
 
 
@@ -128,24 +123,20 @@ def rejections_at(manifest_path: Path, column: AddressColumn, address: str) -> l
     return [found for value, found in addressed if value == address]
 
 
-def read_table(path: Path, columns: Collection[str]) -> pa.Table:
-    """Return some columns of a document table, in file order."""
-    batches = [batch.select(list(columns)) for batch in _batches(path, *columns)]
-    return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in columns})
+def read_table(
+    path: Path, columns: Sequence[str], documents: pc.Expression | None = None
+) -> pa.Table:
+    """Return some columns of a document table, in file order.
 
-
-def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a table, which must have these columns."""
+    Of the `documents` that fulfil a condition on these columns, all columns.
+    """
     try:
-        with pa.ipc.open_file(document_table(path).buffer()) as reader:
-            for index in range(reader.num_record_batches):
-                batch = reader.get_batch(index)
-                missing = ", ".join(set(columns) - set(batch.schema.names))
-                if missing:
-                    raise IntegrityError(
-                        f"{path}: not a document table (no {missing}); {rebuild_hint(path)}"
-                    )
-                yield batch
+        stored = IpcFileFormat().make_fragment(document_table(path).buffer())
+        if missing := ", ".join(set(columns) - {*stored.physical_schema.names}):
+            raise IntegrityError(
+                f"{path}: not a document table (no {missing}); {rebuild_hint(path)}"
+            )
+        return stored.to_table(columns=[*columns] if documents is None else None, filter=documents)
     except pa.ArrowException as error:
         raise IntegrityError(
             f"{path}: not a document table ({error}); {rebuild_hint(path)}"
@@ -180,10 +171,10 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
 
 def find_pieces(
     shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024
-) -> TokenRenderer | None:
+) -> TokenRenderer:
     """Return pieces that decode ids with a set's tokenizer.
 
-    None, and a note, if no folder above the set has it.
+    They show ids, after a note, if no folder above the set has it.
 
     `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
     """
@@ -197,12 +188,7 @@ def find_pieces(
             "folder\n"
         )
         sys.stderr.write(message_text(note))
-        return None
-
-
-def id_pieces(shards: ShardSet, limit: int = 1024) -> TokenRenderer:
-    """Return pieces that show ids instead of text."""
-    return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
+        return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
 def vocabulary_of_manifest(recorded_tokenizer: TokenizerRecord) -> Vocabulary:
@@ -254,16 +240,13 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     else:
         vocabulary = load_tokenizer(location).vocabulary
 
-    recorded = (
-        recorded_tokenizer.vocab_size,
-        recorded_tokenizer.special_ids,
-        recorded_tokenizer.sentinels,
-    )
-
-    actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
-    for name, expected, got in zip(
-        ("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True
+    recorded = vocabulary_of_manifest(recorded_tokenizer)
+    for name, part in (
+        ("vocab_size", "size"),
+        ("special_ids", "specials"),
+        ("sentinels", "sentinels"),
     ):
+        expected, got = getattr(vocabulary, part), getattr(recorded, part)
         if got != expected:
             raise IntegrityError(
                 f"{shards.path}: tokenizer.{name}: expected {expected} as {location} has, got {got}"

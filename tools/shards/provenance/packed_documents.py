@@ -9,12 +9,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.group.documents import document_order_key
+from clozeline.pipeline.group.documents import document_order_key, token_shards
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
@@ -24,8 +23,6 @@ from clozeline.tools.shards.provenance.document_table import (
     read_table,
     uid_keys,
 )
-
-_UID_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,11 @@ class Packing:
         Of an unknown first document, only that one.
         """
         first, last, _ = self._spans(rows)
-        packed = self.uids.tobytes()
-        size = _UID_BYTES
+        # as values whose bytes all count, also zeros at the end
+        packed = self.uids.view("V16")
         uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
         return [
-            [uid, *(packed[size * at : size * (at + 1)] for at in range(start + 1, stop))]
+            [uid, *packed[start + 1 : stop].tolist()]
             for uid, start, stop in zip(uids, first.tolist(), last.tolist(), strict=True)
         ]
 
@@ -69,12 +66,9 @@ class Packing:
 
         Separators do not count.
         """
-        is_wanted = np.isin(self.uids, documents_wanted)
-        wanted_before = np.concatenate(([0], np.cumsum(is_wanted)))
+        wanted_until = np.cumsum(np.isin(self.uids, documents_wanted))
         first, last, text = self._spans(rows)
-        begin_inside: NDArray[np.bool_] = (
-            wanted_before[last] > wanted_before[np.minimum(first + 1, last)]
-        )
+        begin_inside: NDArray[np.bool_] = wanted_until[last - 1] > wanted_until[first]
         return begin_inside | (
             text & np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted)
         )
@@ -161,13 +155,8 @@ def _order_documents(
     shards = len(manifest.shards)
     seed = manifest.seed
     entries: list[tuple[int, int, bytes, int]] = []
-    total = len(tables)
-    sources = {
-        number
-        for shard in wanted
-        for number in range(shard * total // shards, -(-(shard + 1) * total // shards))
-    }
-    for number in sorted(sources if heldout else wanted):
+    sources = {number for shard in wanted for number in token_shards(shard, shards, len(tables))}
+    for number in sorted(sources):
         table = read_table(tables[number], ("uid", "tokens"))
         for uid, tokens in zip(table["uid"].to_pylist(), table["tokens"].to_pylist(), strict=True):
             shard = shard_of(uid, shards, seed) if heldout else number

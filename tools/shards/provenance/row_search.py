@@ -1,7 +1,7 @@
 """Find rows of a shard set by shard, sample or document."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -19,11 +19,11 @@ from clozeline.seeding import mix
 from clozeline.tools.shards.provenance.document_table import grouping_of, uid_keys
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 
-_IDENTITY_COLUMNS: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
 """column of sample sets of pairs: the document of the second segment"""
 PAIR_LABEL: Final = "sentence_label"
 """column of example sets of pairs: 0 if the second segment is not the partner"""
+_COLUMNS: Final = ("document_uid", "document_offset", "copy", "part", PAIR_LABEL)
 
 
 class StoredRow(NamedTuple):
@@ -52,15 +52,27 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
             f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid"
         )
 
-    for blocks in (_likely_blocks(shards, uid), range(len(shards.index))):
-        matches: list[StoredRow] = []
-        for block in blocks:
-            rows = shards.read_block(block, columns=("uid", "variant"))
-            matches += _iterate_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
-        if matches:
-            return matches
+    return _find(
+        shards, _likely_blocks(shards, uid), (), lambda rows: rows.fixed["uid"] == np.uint64(uid)
+    )
 
-    return []
+
+def _find(
+    shards: ShardSet,
+    likely: Iterable[int],
+    columns: Collection[str],
+    matches: Callable[[RowBatch], NDArray[np.bool_]],
+) -> list[StoredRow]:
+    """Return the rows of likely blocks that match; if none does, those of all blocks."""
+    found: list[StoredRow] = []
+    for blocks in (likely, range(len(shards.index))):
+        for block in blocks if not found else ():
+            rows = shards.read_block(block, columns=("uid", "variant", *columns))
+            found += [
+                StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
+                for row in np.flatnonzero(matches(rows)).tolist()
+            ]
+    return found
 
 
 def find_document_rows(
@@ -92,8 +104,7 @@ def find_document_rows(
     if partner_samples is None and grouping is not None and has_partner(grouping.columns):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
 
-    def rows_in(block: int) -> Iterator[StoredRow]:
-        rows = shards.read_block(block, columns=(*_IDENTITY_COLUMNS, PAIR_LABEL))
+    def has_text(rows: RowBatch) -> NDArray[np.bool_]:
         if packing is not None:
             mask = packing.contains_documents(rows, documents_wanted)
         else:
@@ -102,14 +113,11 @@ def find_document_rows(
             mask |= np.isin(rows.fixed["uid"], partner_samples) & (
                 rows.columns[PAIR_LABEL].values != 0 if PAIR_LABEL in rows.columns else True
             )
-        return _iterate_rows(block, rows, mask)
+        return mask
 
     any_shard = partner_samples is not None and len(partner_samples) > 0
     likely = [] if any_shard else _blocks_of_documents(shards, documents)
-    matches = [row for block in likely for row in rows_in(block)]
-    if not matches:
-        matches = [row for block in range(len(shards.index)) for row in rows_in(block)]
-    return matches, ", ".join(not_found)
+    return _find(shards, likely, _COLUMNS, has_text), ", ".join(not_found)
 
 
 def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list[int]:
@@ -143,19 +151,14 @@ def _find_partner_samples(
     samples = sample_manifest(shards)
     if samples is None:
         return None
-    samples_found = [np.empty(0, np.uint64)]
-    if has_partner(samples[1].columns):
-        source = open_shards(samples[0])
-        for block in range(len(source.index)):
-            rows = source.read_block(block, columns=("uid", PARTNER))
-            partners = rows.columns[PARTNER].values.reshape(-1, 16)
-            samples_found.append(rows.fixed["uid"][np.isin(uid_keys(partners), documents_wanted)])
-    return np.concatenate(samples_found)
+    if not has_partner(samples[1].columns):
+        return np.empty(0, np.uint64)
 
+    def is_wanted(rows: RowBatch) -> NDArray[np.bool_]:
+        return np.isin(uid_keys(rows.columns[PARTNER].values.reshape(-1, 16)), documents_wanted)
 
-def _iterate_rows(block: int, rows: RowBatch, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
-    for row in np.flatnonzero(mask).tolist():
-        yield StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
+    found = _find(open_shards(samples[0]), (), (PARTNER,), is_wanted)
+    return np.array([row.uid for row in found], np.uint64)
 
 
 def _likely_blocks(shards: ShardSet, uid: int) -> Iterator[int]:

@@ -4,7 +4,7 @@ The tables list lengths, coverage, labels, codes and shares.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.shards.block import holds_ids
+from clozeline.pipeline.shards.block import ColumnSpec, holds_ids
 from clozeline.pipeline.shards.set_table import set_table
 from clozeline.report.views import Cell, Table
 
@@ -22,6 +22,7 @@ Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
 """in the order of `Tally.labels`: the input token at the position of a label"""
 
+_CODES: Final = ("variant", "part", "copy")
 _COUNTS_OF_ZERO_AND_ONE: Final = 2
 """number of counts of a column whose lists have only the lengths 0 and 1"""
 
@@ -32,56 +33,40 @@ class Tally:
 
     Args:
         lengths: per list column, rows with 0, 1, 2, ... values.
-        ids: per column of token ids, occurrences of each id, shape [vocabulary].
-        codes: per fixed column of codes (variant, language, ...), rows with code 0, 1, 2, ...
-        numbers: per column with at most one small number in a row, rows with 0, 1, 2, ...
+        values: per column of token ids, small numbers or codes, how often 0, 1, 2, ... occurs.
         labels: labels by the `input_ids` token at their position, in the order of `LABEL_KINDS`.
     """
 
-    lengths: dict[str, Counts] = field(default_factory=dict)
-    ids: dict[str, Counts] = field(default_factory=dict)
-    codes: dict[str, Counts] = field(default_factory=dict)
-    numbers: dict[str, Counts] = field(default_factory=dict)
-    labels: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
+    lengths: dict[str, Counts]
+    values: dict[str, Counts]
+    labels: Counts
 
 
 def tally(shards: ShardSet) -> Tally:
     """Count all rows of a set."""
-    sums = Tally()
+    sums = Tally({}, {}, np.zeros(3, np.int64))
+    counted = [spec.name for spec in shards.columns if holds_ids(spec) or _holds_numbers(spec)]
     for block in range(len(shards.index)):
-        _add(sums, shards.read_block(block), shards)
+        rows = shards.read_block(block)
+        sums.labels += _count_label_kinds(rows, shards.manifest)
+        for name, column in rows.columns.items():
+            _add(sums.lengths, name, column.lengths)
+        for name in counted:
+            _add(sums.values, name, rows.columns[name].values)
+        for name in rows.fixed.keys() & {*_CODES}:
+            _add(sums.values, name, rows.fixed[name])
     return sums
 
 
-def _add(sums: Tally, rows: RowBatch, shards: ShardSet) -> None:
-    size = shards.manifest.tokenizer.vocab_size
-    # rows by length, and by value of narrow columns
-    for name, column in rows.columns.items():
-        _grow(sums.lengths, name, np.bincount(column.lengths))
-    for name in _single_number_columns(sums, shards):
-        _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
-    # labels by how the input shows them, and occurrences of each id [vocabulary]
-    sums.labels += _count_label_kinds(rows, shards.manifest)
-    for name in (spec.name for spec in shards.columns if holds_ids(spec)):
-        _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
-    # rows by code
-    for name in ("variant", "part", "copy", "language"):
-        if name in rows.fixed:
-            _grow(sums.codes, name, np.bincount(rows.fixed[name]))
+def _holds_numbers(spec: ColumnSpec) -> bool:
+    """Return whether a column lists small numbers that are no token ids."""
+    return spec.kind == "list" and spec.dtype in ("uint8", "uint16") and not holds_ids(spec)
 
 
-def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
-    """Return the small-number columns with at most one value in every row so far."""
-    narrow = [
-        spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")
-    ]
-    names = [
-        spec.name
-        for spec in narrow
-        if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _COUNTS_OF_ZERO_AND_ONE
-    ]
-    sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
-    return names
+def _add(table: dict[str, Counts], name: str, values: NDArray[Any]) -> None:
+    before = table.get(name, np.zeros(0, np.int64))
+    table[name] = np.bincount(values, minlength=len(before))
+    table[name][: len(before)] += before
 
 
 def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
@@ -95,18 +80,10 @@ def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
             inputs = rows.columns[manifest.roles[role.of].of]
             # input token at each label position, over all rows of the block: [labels]
             shown = inputs.values[flatten_positions(positions, inputs.offsets)]
-            masked = shown == mask
-            same = shown == labels.values
-            counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]
+            kinds = np.select([shown == mask, shown == labels.values], [0, 1], 2)
+            counts += np.bincount(kinds, minlength=3)
 
     return counts
-
-
-def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
-    before = table.get(name, np.zeros(0, np.int64))
-    table[name] = np.zeros(max(len(before), len(counts)), np.int64)
-    for part in (before, counts):
-        table[name][: len(part)] += part
 
 
 def quantile(counts: Counts, share: float) -> int:
@@ -117,11 +94,6 @@ def quantile(counts: Counts, share: float) -> int:
     return int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
 
 
-def mean(counts: Counts) -> float:
-    """Return the mean of the counted values, 0 if none were counted."""
-    return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
-
-
 _QUANTILES: Final = (0.5, 0.9, 0.99)
 _SHOWN_TOKENS: Final = 8
 """number of most frequent tokens that the table shows"""
@@ -130,15 +102,16 @@ _MAX_CLASSES: Final = 16
 """columns with more distinct values are not classes"""
 
 
-def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[Table]:
+def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer) -> list[Table]:
     """Return the tables that have rows for this set."""
     all_tables = [
         set_table(shards.manifest),
         _length_table(sums),
         *_label_tables(sums),
-        _coverage_table(sums, pieces),
+        _coverage_table(shards, sums, pieces),
+        *_class_tables(shards, sums),
+        *_share_tables(shards.manifest, sums),
     ]
-    all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
     return [table for table in all_tables if table.rows]
 
 
@@ -147,18 +120,10 @@ def _length_table(sums: Tally) -> Table:
 
     for name, counts in sums.lengths.items():
         smallest = int(np.flatnonzero(counts)[0])
-        largest = len(counts) - 1
+        total = int(np.arange(len(counts)) @ counts)
         middle = [quantile(counts, share) for share in _QUANTILES]
-        rows.append(
-            (
-                name,
-                smallest,
-                mean(counts),
-                *middle,
-                largest,
-                int((np.arange(len(counts)) * counts).sum()),
-            )
-        )
+        mean = total / int(counts.sum())
+        rows.append((name, smallest, mean, *middle, len(counts) - 1, total))
 
     return Table(
         "lengths",
@@ -175,60 +140,56 @@ def _label_tables(sums: Tally) -> Iterator[Table]:
     rows: list[Sequence[Cell]] = []
 
     for name in _LABEL_COLUMNS:
-        if name in sums.ids and "input_ids" in sums.ids:
-            labels = int(sums.ids[name].sum())
-            inputs = int(sums.ids["input_ids"].sum())
-            rows.append(
-                (
-                    name,
-                    labels,
-                    labels / max(1, sums.lengths[name].sum()),
-                    100 * labels / max(1, inputs),
-                )
-            )
+        if name in sums.values and "input_ids" in sums.values:
+            labels = int(sums.values[name].sum())
+            share = 100 * labels / max(1, int(sums.values["input_ids"].sum()))
+            rows.append((name, labels, labels / int(sums.lengths[name].sum()), share))
 
     yield Table("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
-    counts = zip(LABEL_KINDS, sums.labels.tolist(), strict=True)
-    total = max(1, int(sums.labels.sum()))
-    kinds = tuple((name, count, 100 * count / total) for name, count in counts if count)
-    yield Table("input at label positions", ("", "labels", "%"), kinds)
+    yield Table("input at label positions", ("", "labels", "%"), _shares(LABEL_KINDS, sums.labels))
 
 
-def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Table]:
-    meaning = {column.name: column.description for column in manifest.columns}
-
-    for name, counts in sums.numbers.items():
-        values = np.flatnonzero(counts).tolist()
-        if 1 < len(values) <= _MAX_CLASSES:
-            total = int(counts.sum())
-            shown = [
-                manifest.languages[v] if manifest.roles[name].below == "languages" else str(v)
-                for v in values
-            ]
-            rows = tuple(
-                (text, int(counts[v]), 100 * counts[v] / total)
-                for text, v in zip(shown, values, strict=True)
-            )
-            yield Table(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
+def _shares(names: Sequence[str], counts: Counts) -> tuple[Sequence[Cell], ...]:
+    """Return name, count and percentage of what occurs."""
+    total = int(counts.sum())
+    return tuple(
+        (name, count, 100 * count / total)
+        for name, count in zip(names, counts.tolist(), strict=True)
+        if count
+    )
 
 
-def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Table:
+def _class_tables(shards: ShardSet, sums: Tally) -> Iterator[Table]:
+    """Yield the counts of columns with at most one number in a row, and few distinct ones."""
+    languages = shards.manifest.languages
+
+    for spec in filter(_holds_numbers, shards.columns):
+        name = spec.name
+        if len(sums.lengths.get(name, ())) == _COUNTS_OF_ZERO_AND_ONE:
+            values = np.flatnonzero(sums.values[name])
+            if 1 < len(values) <= _MAX_CLASSES:
+                below = shards.manifest.roles[name].below
+                shown = [languages[v] if below == "languages" else str(v) for v in values]
+                rows = _shares(shown, sums.values[name][values])
+                yield Table(f"rows by {name} ({spec.description})", (name, "rows", "%"), rows)
+
+
+def _coverage_table(shards: ShardSet, sums: Tally, pieces: TokenRenderer) -> Table:
     rows: list[Sequence[Cell]] = []
 
-    for name, counts in sums.ids.items():
+    for name in (spec.name for spec in shards.columns if holds_ids(spec)):
+        if name not in sums.values:
+            continue
+        counts = sums.values[name]
         used = int(np.count_nonzero(counts))
-        ordered = np.sort(counts)[::-1]
-        needed = [quantile(ordered, share) + 1 if used else 0 for share in _QUANTILES]
-        frequent = [
-            int(token)
-            for token in np.argsort(-counts, kind="stable")[:_SHOWN_TOKENS]
-            if counts[token]
-        ]
+        ordered = np.argsort(-counts, kind="stable")[:used]
+        needed = [quantile(counts[ordered], share) + bool(used) for share in _QUANTILES]
         shown = [
-            str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣"
-            for id_ in frequent
+            pieces.piece(id_).replace("\n", "").strip() or "␣"
+            for id_ in ordered[:_SHOWN_TOKENS].tolist()
         ]
-        rows.append((name, used, 100 * used / len(counts), *needed, " ".join(shown)))
+        share = 100 * used / shards.manifest.tokenizer.vocab_size
+        rows.append((name, used, share, *needed, " ".join(shown)))
 
     header = (
         "column",
@@ -257,6 +218,6 @@ def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Table]:
         yield Table(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
 
     for name in ("variant", "part", "copy"):
-        if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:
+        if len(counts := sums.values.get(name, np.zeros(0, np.int64))) > 1:
             shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
             yield Table(f"rows by {name}", (name, "rows"), shown)
