@@ -19,7 +19,7 @@ from typing import Final
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import find_extensions, list_extensions, refuse_twins
-from clozeline.pipeline import all_stages, stage_file
+from clozeline.pipeline import all_stages, hidden_stages, stage_file
 from clozeline.process import guard_streams, shield_children
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
@@ -160,8 +160,10 @@ def _suggest_command(name: str, known: Iterable[str]) -> str:
 
     if (translated := translate_command(name, [*known])) is not None:
         return translated
+    word = name.replace("-", "_")
     for each in find_extensions().values():
-        if each.folder.joinpath("commands", f"{name.replace('-', '_')}.py").is_file():
+        is_command = each.folder.joinpath("commands", f"{word}.py").is_file()
+        if is_command or hidden_stages().get(word) == each.name:
             return f"it is of the extension {each.name}; clozeline doctor says why it is not used"
     near = difflib.get_close_matches(name, [*known, *_builtin_usages(), "--version"], n=1)
     return f"did you mean '{near[0]}'?" if near else "--help lists all"

@@ -14,7 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import list_extensions, read_literals, refuse_twins
+from clozeline.extension_list import (
+    find_extensions,
+    list_extensions,
+    read_literals,
+    refuse_twins,
+)
 
 _PACKAGE: Final = "clozeline.pipeline"
 
@@ -32,6 +37,16 @@ class _StageFile(NamedTuple):
 def all_stages() -> list[str]:
     """Return the names of all stages, in the order in which they run."""
     return [*_find_stages()]
+
+
+def hidden_stages() -> dict[str, str]:
+    """Return the stages of hidden extensions, each with the name of its extension."""
+    return {
+        str(_read_stage(path, each.package).declared["name"]): each.name
+        for each in find_extensions().values()
+        if each not in list_extensions()
+        for path in each.folder.rglob("stage.py")
+    }
 
 
 def stage_module(stage: str, file: str = "stage") -> str:

@@ -30,7 +30,7 @@ from clozeline.configuration.config import (
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import all_stages, is_of_extension, stage_module
+from clozeline.pipeline import all_stages, hidden_stages, is_of_extension, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
@@ -198,9 +198,12 @@ def _separate_options(value: object) -> Any:
 
 _STAGE_KEYS: Final = {
     stage: AddedKey(
-        stage, partial(load_stage_part, stage, "Config"), of_extension=is_of_extension(stage)
+        stage,
+        partial(load_stage_part, stage, "Config"),
+        of_extension=stage in hidden_stages() or is_of_extension(stage),
+        hidden=hidden_stages().get(stage, ""),
     )
-    for stage in sorted(all_stages())
+    for stage in sorted((*all_stages(), *hidden_stages()))
 }
 
 

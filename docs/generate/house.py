@@ -33,6 +33,8 @@ _SAME_WORD: Final = {
     "prompt": "an adapter, and the text before a guess",
     "span": "a unit of objectives, and an element of HTML",
     "spans": "parts of a dialogue",
+    "task": "work of a thread, and a prefix of text_to_text",
+    "tasks": "work of an executor, and prefixes of text_to_text",
 }
 """Names that mean something else in the main line, and what."""
 
