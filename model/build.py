@@ -223,10 +223,15 @@ class Model(FlopCounts, nn.Module):
 
     @property
     def parameters_by_part(self) -> dict[str, int]:
-        """Parameters of the token table, each stack and each head; tied ones count once."""
+        """Parameters of the token table, each stack and each head; tied ones count once.
+
+        What a training adds to the model, such as projections of a student, does not count.
+        """
         counts = Counter[str]()
         for name, parameter in self.named_parameters():
-            counts[name.split(".")[1]] += full_shape(parameter).numel()
+            group, part, *_ = name.split(".")
+            if group in ("family", "heads", "adapters"):
+                counts[part] += full_shape(parameter).numel()
         return counts
 
     def num_parameters(self) -> int:
