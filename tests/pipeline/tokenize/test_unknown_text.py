@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers
 
-from clozeline.configuration.config import validate
-from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
+from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
 KNOWN = "abcde"
 TEXTS = [
@@ -41,17 +40,6 @@ def corpus():
         " ".join("".join(draw.choices(KNOWN, k=draw.randrange(1, 5))) for _ in range(30))
         for _ in range(40)
     ]
-
-
-def trained(name, folder, **options):
-    kind = TOKENIZERS.load_class(name)
-    tokenizer = kind.train(
-        corpus(),
-        validate(kind.Options, {"size": 480, **options}, name),
-        folder,
-    )
-    save_tokenizer(tokenizer, name, folder)
-    return tokenizer
 
 
 def published(name, folder):
@@ -119,7 +107,7 @@ def slow_count(library, text, unknown):
 
 @pytest.mark.parametrize("name", list_trainable())
 def test_what_we_train(name, tmp_path):
-    tokenizer = trained(name, tmp_path / "own")
+    tokenizer = trained(name, tmp_path / "own", corpus())
     library = Library.from_file(str(tmp_path / "own" / "tokenizer.json")) if name in LOSSY else None
 
     for text in TEXTS:
@@ -134,7 +122,7 @@ def test_what_we_train(name, tmp_path):
 @pytest.mark.parametrize("name", ["character", "unigram", "sentencepiece_bpe"])
 def test_what_we_train_without_bytes(name, tmp_path):
     """Each letter is known or not; the library that is exported gives the same ids."""
-    trained(name, tmp_path / "own", bytes=False, size=170)
+    trained(name, tmp_path / "own", corpus(), bytes=False, size=170)
     tokenizer = load_tokenizer(tmp_path / "own")
     # SentencePiece always has the newline
     known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"
@@ -196,7 +184,7 @@ def spells(word, pieces):
 
 @pytest.fixture(scope="module")
 def wordpiece(tmp_path_factory):
-    return trained("wordpiece", tmp_path_factory.mktemp("wordpiece"))
+    return trained("wordpiece", tmp_path_factory.mktemp("wordpiece"), corpus())
 
 
 def test_a_letter_that_stands_only_at_the_begin_of_words_is_named_as_the_piece_that_lacks(tmp_path):

@@ -104,10 +104,10 @@ def corpus():
     ]
 
 
-def trained(name, folder, **options):
+def trained(name, folder, texts=None, **options):
     kind = TOKENIZERS.load_class(name)
     tokenizer = kind.train(
-        corpus(),
+        texts or corpus(),
         validate(kind.Options, {"size": 480, **options}, name),
         folder,
     )
