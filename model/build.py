@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -165,18 +166,17 @@ class Model(FlopCounts, nn.Module):
             second_states["hidden_b"] = self.family(
                 {**inputs, "lengths": inputs["lengths"].clamp(min=1)}
             )
-        # a head with early exits has a loss at each layer, every other head one at the end
+        # a key of a head may compute the loss from all layers
         losses = {}
 
         for name, head in self.heads.items():
-            if head.off_ramps is None:
+            if not (keys := [*head.options.parts()]):
                 losses[name] = head.loss(
                     views[name].hidden, {**views[name].tensors, **second_states}
                 )
                 continue
             earlier = [self.family.apply_final_norm(state) for state in states[1:-1]]
-            joint = self.config.heads[name].exits == "joint"
-            losses[name] = head.exit_loss([*earlier, states[-1]], tensors, joint=joint)
+            losses[name] = keys[0].loss(head, [*earlier, states[-1]], tensors)
 
         for name, loss, outputs in auxiliary:
             losses[name] = loss.compute(outputs, real_tokens(tensors))
@@ -199,7 +199,7 @@ class Model(FlopCounts, nn.Module):
 
         A head reads the last layer, or its own mix of all layers.
         """
-        if all(head.mix is None and head.off_ramps is None for head in self.heads.values()):
+        if all(head.mix is None and not any(head.options.parts()) for head in self.heads.values()):
             return self.family.views(tensors, self.heads), ()
         states = self.family.layer_states(tensors)
         views = {
@@ -262,7 +262,7 @@ def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> He
     heads = {
         name: HEADS.create(name, head_configs[name], family.tokens, vocab_size) for name in classes
     }
-    # options that add modules to a head: a mix of layers, and classifiers at earlier layers
+    # options that add modules to a head: a mix of layers, and those of extensions
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
             if not family.layered:
@@ -270,17 +270,9 @@ def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> He
                 raise ConfigurationError(f"model.heads.{name}.scalar_mix: {expected}")
             head.mix = ScalarMix(config.layers + 1)
 
-        if config.heads[name].exits is not None:
-            family.find_body(f"model.heads.{name}.exits")
-            if config.layers < 2:
-                raise ConfigurationError(
-                    f"model.heads.{name}.exits: expected two layers or more, got {config.layers}"
-                )
-            ramps = (
-                HEADS.create(name, head_configs[name], family.tokens, vocab_size)
-                for _ in range(config.layers - 1)
-            )
-            head.off_ramps = nn.ModuleList(ramps)
+        for key in head.options.parts():
+            copy = partial(HEADS.create, name, head_configs[name], family.tokens, vocab_size)
+            key.extend(head, family, copy)
 
     return Heads(heads)
 

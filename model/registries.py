@@ -7,6 +7,7 @@ from clozeline.registry import Component, Registry
 if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
     from clozeline.model.adapters import Adapter
     from clozeline.model.checkpoints.sources import ModelSource
+    from clozeline.model.configuration.head_keys import HeadKey
     from clozeline.model.families import ModelFamily
     from clozeline.model.heads import Head
 
@@ -14,6 +15,10 @@ FAMILIES: Registry["ModelFamily"] = Registry("clozeline.model.families", "ModelF
 """Model families."""
 HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head", suffix="Head")
 """Heads: predictions and their losses."""
+HEAD_KEYS: Registry["HeadKey"] = Registry(
+    "clozeline.model.configuration.head_keys", "HeadKey", suffix="Config", address="keys/head"
+)
+"""Keys that extensions add to heads with one answer for a row."""
 ADAPTERS: Registry["Adapter"] = Registry("clozeline.model.adapters", "Adapter")
 """Adapters, such as LoRA."""
 MODEL_SOURCES: Registry["ModelSource"] = Registry(

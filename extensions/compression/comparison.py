@@ -82,7 +82,9 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
     forward = model.forward_flops(length, target)
     # off-ramps read nothing where no row leaves early
     forward -= sum(
-        matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None
+        matrix_flops(head.get_submodule("off_ramps"))
+        for head in model.heads.values()
+        if hasattr(head, "off_ramps")
     )
     if isinstance(model, TokenPruning):
         forward -= _count_saved_flops(model, length)
@@ -336,7 +338,7 @@ def measure_row(
     latencies = {}
     exits = None
     if runs != dense_runs and any(
-        head.exits for head in opened[1].checkpoint.config.heads.values()
+        any(head.parts()) for head in opened[1].checkpoint.config.heads.values()
     ):
         exits = options.exit
     if exits is not None:

@@ -249,7 +249,7 @@ class EarlyExit(nn.Module):
     def __init__(self, model: Model, head: str) -> None:
         super().__init__()
         find_body(model, _PURPOSE)
-        if head not in model.heads or model.heads[head].off_ramps is None:
+        if head not in model.heads or not hasattr(model.heads[head], "off_ramps"):
             raise ConfigurationError(
                 f"early exit: the model has no head {head} with a classifier after each layer: "
                 f"train it with model.heads.{head}.exits=joint, or after"

@@ -89,7 +89,7 @@ class TokenPruning(Model):
             )
 
         for name, head in model.heads.items():
-            if head.mix is not None or head.off_ramps is not None or head.reads_second_view():
+            if head.mix is not None or any(head.options.parts()) or head.reads_second_view():
                 raise ConfigurationError(
                     "token pruning: expected heads that read the last states of one row, got "
                     f"{name}, which reads all layers (scalar_mix, exits) or a second view"

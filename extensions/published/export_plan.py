@@ -25,8 +25,8 @@ from clozeline.extensions.published.conversion.tensor_files import weight_files
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.checkpoints.sources import NewModel
-from clozeline.model.configuration.head import ExitHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
+from clozeline.model.registries import HEAD_KEYS
 from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
@@ -151,7 +151,7 @@ def plan_export(
         text_form(checkpoint.config, recorded),
         tokenizer,
         pooling,
-        without_off_ramps(checkpoint).notes,
+        without_added_keys(checkpoint).notes,
     )
 
     return replace(plan, models=tuple(_plan_part(name, part, plan) for name, part in parts.items()))
@@ -159,7 +159,7 @@ def plan_export(
 
 def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkpoint]:
     """Return the models that an export writes by name, with the exported heads."""
-    checkpoint = without_off_ramps(checkpoint)
+    checkpoint = without_added_keys(checkpoint)
     return split_models(select_heads(checkpoint, request.heads) if request.heads else checkpoint)
 
 
@@ -351,21 +351,21 @@ def _with_published(
     return checkpoint
 
 
-def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the model without its early exits, which no class of transformers has."""
+def without_added_keys(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model without what keys of extensions add to heads: no class has it."""
     config = checkpoint.config
-    trained = {
-        name: head
-        for name, head in config.heads.items()
-        if isinstance(head, ExitHeadOptions) and head.exits
-    }
-    if not trained:
+    keys = {name: key for name, head in config.heads.items() for key in head.parts()}
+    if not keys:
         return checkpoint
-    heads = config.heads | {name: replace(head, exits=None) for name, head in trained.items()}
+    unset: dict[str, Any] = dict.fromkeys(HEAD_KEYS.available())
+    heads = config.heads | {name: replace(config.heads[name], **unset) for name in keys}
+    left_out = {module for key in keys.values() for module in key.modules}
     tensors = {
-        name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if left_out.isdisjoint(name.split("."))
     }
-    note = f"without the off-ramps of {', '.join(trained)}: no row can leave early"
+    note = f"without {', '.join(key.lacking.format(name) for name, key in keys.items())}"
     return replace(
         checkpoint,
         config=replace(config, heads=heads),

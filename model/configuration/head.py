@@ -3,18 +3,20 @@
 Keys of a single head stand in its own file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import OnlyTraining, computing_keys, config_class, validate
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head_keys import HeadKey
 from clozeline.model.configuration.key_types import Probability, Width
-from clozeline.model.registries import HEADS
+from clozeline.model.registries import HEAD_KEYS, HEADS
 
 Better: TypeAlias = Literal["higher", "lower"]
 """Direction in which a metric is better."""
@@ -67,11 +69,6 @@ class HeadOptions:
         return False
 
     @property
-    def exits(self) -> Literal["joint", "after"] | None:
-        """How the classifiers after each layer train, at which rows may leave; None: no exits."""
-        return None
-
-    @property
     def transform(self) -> bool:
         """Whether it maps states before its projection; True also for a head without projection."""
         return True
@@ -95,6 +92,10 @@ class HeadOptions:
     def compared_rows(self) -> int | None:
         """Number of consecutive rows that it compares; None: it reads each row by itself."""
         return None
+
+    def parts(self) -> Iterator[HeadKey]:
+        """Yield the keys of extensions that are set."""
+        yield from ()
 
     def pool_in(self, architecture: str) -> str:
         """Return the pooling in a family of this architecture."""
@@ -218,18 +219,14 @@ class RowHeadOptions(ClassifierOptions):
 
 
 @config_class
-class ExitHeadOptions(RowHeadOptions):
-    """Keys of a head of rows that may also classify after earlier layers (early exit)."""
-
-    exits: Literal["joint", "after"] | None = None
-    """A classifier after every layer, at which rows may leave. joint = all train with the body, on
-    the mean of their losses weighted by layer number (PABEE, arXiv 2006.04152); after = they train
-    on the frozen body and head of model.init_from (DeeBERT, arXiv 2004.12993). null = no exits."""
+@add_keys(HEAD_KEYS.added_keys())
+class SingleAnswerOptions(Extensible, RowHeadOptions):
+    """Keys of a head with one answer for a row, to which extensions add others."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.exits is not None and self.scalar_mix:
-            raise ValueError("exits: a row leaves from a single layer: remove scalar_mix")
+        for key in self.parts():
+            key.check(self)
 
 
 def default_labels(count: int) -> tuple[str, ...]:
@@ -297,7 +294,7 @@ def _key_names(option_class: type[HeadOptions]) -> list[str]:
 def _head_to_data(head: HeadOptions) -> object:
     """Return the weight of a head, or its weight and the keys that differ from their defaults."""
     changed = {
-        key: list(value) if isinstance(value, tuple) else value
+        key: list(value) if isinstance(value, tuple) else getattr(value, "value", value)
         for key, value in non_default_keys(head).items()
     }
     return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight

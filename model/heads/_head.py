@@ -4,9 +4,9 @@ The bases predict labeled positions, rows, or tokens of the vocabulary.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -96,9 +96,6 @@ class Head(nn.Module, ABC):
         self.options = config.heads[self.key()]
         self.mix: ScalarMix | None = None
         """Mix of the states of all layers, read instead of the last layer; the model sets it."""
-        self.off_ramps: nn.ModuleList | None = None
-        """Copies of this head after each layer but the last, at which rows may leave; the model
-        sets them."""
 
     @classmethod
     def key(cls) -> str:
@@ -171,30 +168,6 @@ class Head(nn.Module, ABC):
         with torch.no_grad():
             return Loss(total, self.divisor(weighted), self.metrics(hidden, weighted))
 
-    def exit_loss(
-        self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool
-    ) -> Loss:
-        """Return the loss of the head and its off-ramps, which read one state [B, T, dim] each.
-
-        `joint`: sum_j j L_j / sum_j j over all of them. Otherwise the sum over the off-ramps, and
-        only they get a gradient.
-        """
-        *earlier, last = states
-
-        # the head's own loss at the last layer comes after those of the off-ramps
-        ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
-        final = self.loss(last, tensors)
-        totals = [
-            ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps
-        ]
-        losses = torch.stack([*totals, final.total])
-
-        # deeper classifiers weigh more (PABEE)
-        depths = torch.arange(1, len(losses) + 1, device=losses.device)
-        total = (losses * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
-        metrics = dict(zip(exit_figures(len(losses)), losses.detach(), strict=True))
-        return Loss(total, final.divisor, {**final.metrics, **metrics})
-
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the divisor of a batch as a number, without waiting for a batch on the host."""
         return int(self.divisor(self._weigh(tensors)))
@@ -242,11 +215,6 @@ class Head(nn.Module, ABC):
             if self.options.normalize == "label"
             else weigh_rows_equally(tensors, self.key())
         )
-
-
-def exit_figures(layers: int) -> list[str]:
-    """Return the names of the losses of off-ramps and head, in the order of the layers."""
-    return [f"exit_{depth}" for depth in range(1, layers + 1)]
 
 
 class Heads(nn.ModuleDict):

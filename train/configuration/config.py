@@ -236,9 +236,9 @@ class TrainConfig(Extensible):
 
     @property
     def frozen_parameters(self) -> tuple[str, ...]:
-        """`freeze`; with off-ramps that train after their head, also everything else."""
-        trains_exits_only = any(head.exits == "after" for head in self.model.heads.values())
-        return (*self.freeze, "(?!.*off_ramps).*") if trains_exits_only else self.freeze
+        """`freeze`, and what a key of a head keeps as it is."""
+        keys = (key for head in self.model.heads.values() for key in head.parts())
+        return (*self.freeze, *(pattern for key in keys for pattern in key.frozen))
 
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""

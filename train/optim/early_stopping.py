@@ -63,15 +63,13 @@ def check_metric(
     config: EarlyStopConfig, sets: Iterable[str], heads: Mapping[str, HeadOptions], layers: int
 ) -> None:
     """Check that evaluations of a model with `layers` layers will have the metric."""
-    from clozeline.model.heads._head import exit_figures  # imports torch, as training does
-
     # what each set has, and which of it is better or worse
     names = ["loss", *(f"losses/{head}" for head in heads)]
     for head, options in heads.items():
         figures = HEADS.load_class(head).figures.items()
         judged = [name for name, better in figures if better is not None]
-        exits = [] if options.exits is None else exit_figures(layers)
-        names += [f"figures/{head}/{name}" for name in (*judged, *exits)]
+        added = (name for key in options.parts() for name in key.figures(layers))
+        names += [f"figures/{head}/{name}" for name in (*judged, *added)]
 
     known = [f"{dataset}/{name}" for dataset in (*sets, MEAN) for name in names]
     if config.metric not in known:

@@ -48,7 +48,9 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     check_world(config, world_size)
     config = fit_micro_batch(config, world_size)
     check_tracker(config.log.tracker)
-    check_exits(config)
+    for name, head in config.model.heads.items():
+        for added in head.parts():
+            added.check_run(f"model.heads.{name}", config)
     config, untrained_heads = drop_untrained_heads(config)
 
     # what the data sets decide
@@ -121,20 +123,6 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
     return replace(
         config, optimizer=Component(optimizer_component.name, optimizer_component.type, options)
     )
-
-
-def check_exits(config: TrainConfig) -> None:
-    """Refuse to train off-ramps alone unless the body and the head under them are trained."""
-    model = config.model
-    frozen_body_heads = [name for name, head in model.heads.items() if head.exits == "after"]
-    if frozen_body_heads and (
-        model.init_from is None or model.adapter is not None or len(model.heads) > 1
-    ):
-        raise ConfigurationError(
-            f"model.heads.{frozen_body_heads[0]}.exits: after trains classifiers on a frozen body "
-            "and head: set model.init_from to a run that was fine-tuned with only this head, "
-            "without model.adapter; or set it to joint"
-        )
 
 
 def fill_in_phases(config: TrainConfig) -> TrainConfig:

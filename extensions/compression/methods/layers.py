@@ -145,7 +145,9 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
         )
 
     # heads with a weight per layer
-    if mixing := [name for name, head in config.heads.items() if head.scalar_mix or head.exits]:
+    if mixing := [
+        name for name, head in config.heads.items() if head.scalar_mix or any(head.parts())
+    ]:
         raise ConfigurationError(
             f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has "
             "weights for each; fine-tune a head without them"

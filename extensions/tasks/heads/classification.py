@@ -25,8 +25,8 @@ from clozeline.extensions.tasks.task_heads._task_head import (
 )
 from clozeline.model.configuration.head import (
     ClassOptions,
-    ExitHeadOptions,
     HeadOptions,
+    SingleAnswerOptions,
     label_keys,
 )
 from clozeline.model.configuration.model_config import ModelConfig
@@ -47,7 +47,7 @@ class ClassificationHead(RowHead):
     columns: ClassVar = (LABELS.name,)
 
     @config_class
-    class Options(ExitHeadOptions, ClassOptions):
+    class Options(SingleAnswerOptions, ClassOptions):
         """Keys of the head that classifies rows."""
 
         multi_label: bool = False
@@ -55,9 +55,7 @@ class ClassificationHead(RowHead):
 
         def __post_init__(self) -> None:
             ClassOptions.__post_init__(self)
-            ExitHeadOptions.__post_init__(self)
-            if self.exits is not None and self.multi_label:
-                raise ValueError("exits: a row leaves with one class: remove multi_label")
+            SingleAnswerOptions.__post_init__(self)
 
         @property
         def problem_type(self) -> str | None:

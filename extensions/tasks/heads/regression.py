@@ -15,7 +15,7 @@ from clozeline.extensions.tasks.task_heads._numbers import NumberTaskHead
 from clozeline.extensions.tasks.task_heads._task_head import (
     finite,
 )
-from clozeline.model.configuration.head import ExitHeadOptions, HeadOptions
+from clozeline.model.configuration.head import HeadOptions, SingleAnswerOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import RowHead
@@ -37,7 +37,7 @@ class RegressionHead(RowHead):
     reads: ClassVar = (*TARGET.fields, LENGTHS)
 
     @config_class
-    class Options(ExitHeadOptions):
+    class Options(SingleAnswerOptions):
         """Keys of the regression head."""
 
         output: Literal["identity", "sigmoid"] = "identity"

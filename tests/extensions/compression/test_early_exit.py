@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.early_exit import EarlyExit, Entropy, Patience
+from clozeline.tools.start.contracts.heads import full_batch
 from tests.extensions.compression.test_layer_inputs import MODELS
 from tests.model.small_models import batch_for, built
 
@@ -258,3 +259,32 @@ def test_refusals():
     for wrong in (lambda: Entropy(math.nan), lambda: Patience(-1)):
         with pytest.raises(ConfigurationError, match=r"expected 0"):
             wrong()
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
+    """Sum of j L_j over sum of j.
+
+    Or the sum of the off-ramps' losses, whose gradients end at the head.
+    """
+    options = {"classification": {"classes": 3, "exits": "joint" if joint else "after"}}
+    head = built("encoder", layers=3, heads=options).heads["classification"]
+    tensors = full_batch()
+    states = [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
+    (key,) = head.options.parts()
+    found = key.loss(head, states, tensors)
+    each = [
+        one.loss(state, tensors).total
+        for one, state in zip([*head.off_ramps, head], states, strict=True)
+    ]
+    expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
+
+    assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert {
+        name: loss.item() for name, loss in found.metrics.items() if name.startswith("exit")
+    } == {f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)}
+    assert (found.count, "accuracy" in found.metrics) == (4, True)
+
+    found.total.backward()
+
+    assert [state.grad is not None for state in states] == [joint] * 3

@@ -1,10 +1,9 @@
 import pytest
-import torch
 
 from clozeline.columns import CHOICES, ROW_WEIGHT, names_of
 from clozeline.errors import BatchError
 from clozeline.model.registries import FAMILIES, HEADS
-from clozeline.tools.start.contracts.heads import CHECKS, batch_of, full_batch, prepare
+from clozeline.tools.start.contracts.heads import CHECKS, batch_of, prepare
 from tests.contracts import contract
 from tests.model.small_models import batch_for, built, head_keys, weighted_batch
 
@@ -94,31 +93,3 @@ def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
     limit = case.head.label_limit(24)
     classes, weights = case.head.labels(case.batch)
     assert limit is None or not classes.numel() or classes[weights != 0].max() < limit
-
-
-@pytest.mark.parametrize("joint", [False, True])
-def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
-    """Sum of j L_j over sum of j.
-
-    Or the sum of the off-ramps' losses, whose gradients end at the head.
-    """
-    options = {"classification": {"classes": 3, "exits": "joint"}}
-    head = built("encoder", layers=3, heads=options).heads["classification"]
-    tensors = full_batch()
-    states = [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
-    found = head.exit_loss(states, tensors, joint=joint)
-    each = [
-        one.loss(state, tensors).total
-        for one, state in zip([*head.off_ramps, head], states, strict=True)
-    ]
-    expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
-
-    assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert {
-        name: loss.item() for name, loss in found.metrics.items() if name.startswith("exit")
-    } == {f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)}
-    assert (found.count, "accuracy" in found.metrics) == (4, True)
-
-    found.total.backward()
-
-    assert [state.grad is not None for state in states] == [joint] * 3

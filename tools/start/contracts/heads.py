@@ -26,7 +26,6 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads import Head
-from clozeline.model.heads._head import exit_figures
 from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.loss import Loss
 from clozeline.model.registries import FAMILIES, HEADS
@@ -303,7 +302,9 @@ def check_micro_batches(case: HeadCase) -> None:
         loss.count == count > 0,
         f"expected `divisor` to count what has weight and a label, got {count}",
     )
-    returned = loss.metrics.keys() - {*exit_figures(case.model.config.layers)}
+    layers = case.model.config.layers
+    of_keys = {name for key in case.head.options.parts() for name in key.figures(layers)}
+    returned = loss.metrics.keys() - of_keys
     require(
         returned == case.head.figures.keys(),
         f"expected `figures` to name the sums that `metrics` returns, {sorted(returned)}",

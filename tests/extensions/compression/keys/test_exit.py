@@ -17,7 +17,6 @@ from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.checks import check_exits
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 from tests.train.synthetic import tiny
@@ -154,7 +153,7 @@ def test_mistakes(tuned, capsys):
     assert compress(["--compare", str(tuned), str(tuned), "exit={entropy: 0.3}"]) == 64
     assert "expected task=FOLDER" in capsys.readouterr().err
 
-    with pytest.raises(
-        ConfigurationError, match="exits: after trains classifiers on a frozen body"
-    ):
-        check_exits(tiny(model__heads={"classification": {"classes": 2, "exits": "after"}}))
+    run = tiny(model__heads={"classification": {"classes": 2, "exits": "after"}})
+    (key,) = run.model.heads["classification"].parts()
+    with pytest.raises(ConfigurationError, match="exits: after trains classifiers on a frozen"):
+        key.check_run("model.heads.classification", run)
