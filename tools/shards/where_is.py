@@ -131,13 +131,9 @@ def row_reads(
                 "sample": f"{row.uid:016x}",
                 "variant": variant_read,
                 "set": shards.manifest.name,
-            }
-
-            reading |= storage_location(shards, row.block, row.row) | {
+                **storage_location(shards, row.block, row.row),
                 "epoch": visit.epoch,
                 "lane": visit.lane,
-            }
-            reading |= {
                 "samples": samples,
                 "step": feed.step(samples),
                 "place": feed.index_in_batch(visit),

@@ -111,11 +111,11 @@ def rejections_at(manifest_path: Path, column: AddressColumn, address: str) -> l
 
     The fields are the same as in `documents_at`.
     """
-    files = {
+    files = [
         file
-        for table in document_tables(manifest_path)
+        for table in document_tables(manifest_path)[:1]
         for file in table.parents[1].glob("*/rejects/*.arrow")
-    }
+    ]
     rejections = (rejection for file in sorted(files) for rejection in read_rejects(file))
     addressed = ((getattr(rejection, column), rejection) for rejection in rejections)
     if address.endswith("*"):

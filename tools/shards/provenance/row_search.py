@@ -130,13 +130,10 @@ def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list
     count = 0 if samples is None else len(samples[1].shards)
     if samples is None or len(shards.manifest.shards) != count * shards.manifest.variants:
         return []
-    candidate_shards = sorted({shard_of(uid, count, samples[1].seed) for uid in documents})
-    numbers = [
-        variant * count + shard
-        for variant in range(shards.manifest.variants)
-        for shard in candidate_shards
-    ]
-    return [block for number in numbers for block in blocks_of(shards, number)]
+    likely = [shard_of(uid, count, samples[1].seed) for uid in documents]
+    # the shards of a variant follow those of the one before
+    blocks: list[int] = np.flatnonzero(np.isin(shards.index.shard % count, likely)).tolist()
+    return blocks
 
 
 def has_partner(columns: Iterable[Feature | ColumnSpec]) -> bool:
