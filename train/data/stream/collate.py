@@ -31,13 +31,14 @@ from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_copied_rows,
     build_decoder_rows,
+    build_label_values,
     build_label_weights,
     build_labels,
     build_next_token_labels,
     build_permutation_labels,
-    build_stored_scores,
     build_tag_labels,
     build_target_rows,
+    values_of_labels,
 )
 from clozeline.train.data.stream.padding import (
     bound_tensors,
@@ -208,12 +209,12 @@ class Collate:
 
         # rules that differ are applied row by row
         if any(part._row_rules != first._row_rules for part in parts):
-            if any("teacher_ids" in part.roles for part in parts):
+            if any(values_of_labels(part.roles) for part in parts):
                 both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
                 raise ConfigurationError(
-                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher "
-                    "belong to the labels of one objective; give all sets of the run the same "
-                    "columns, or none"
+                    f"shard sets {both} cannot be read by one stream: columns with several "
+                    "values of each label belong to the labels of one objective; give all sets of "
+                    "the run the same columns, or none"
                 )
 
             merged = copy(first)
@@ -398,8 +399,8 @@ class Collate:
             tensors = pad_left(tensors)
         if "label_weight" in self.roles or "label_count" in self.roles:
             tensors.update(build_label_weights(columns, tensors))
-        if "teacher_ids" in self.roles:
-            tensors.update(build_stored_scores(columns, tensors))
+        if names := values_of_labels(self.roles):
+            tensors.update(build_label_values(names, columns, tensors))
 
         # tensors of single heads
         if not (self._head_rules or self.fields) or "choice_starts" in self.roles:

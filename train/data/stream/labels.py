@@ -1,6 +1,6 @@
 """Build the labels of a micro-batch (positions, ids, weights), and its decoder inputs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Final
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.columns import IGNORED
+from clozeline.columns import FIELDS, IGNORED, Role
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.layers.masks import (
     BLOCKED,
@@ -163,20 +163,27 @@ def build_label_weights(
     }
 
 
-def build_stored_scores(
-    columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
+def values_of_labels(roles: Mapping[str, Role]) -> list[str]:
+    """Return the columns with several values of each label."""
+    own = {name for name, role in roles.items() if role.use == "label" and not role.of}
+    return sorted(own & FIELDS.keys())
+
+
+def build_label_values(
+    names: Sequence[str], columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], in the order of `label_ids`.
+    """Return columns with several values of each label, [N, k] in the order of `label_ids`.
 
     Without token labels there is one row per row of the batch, [B, k], 0 in filler.
 
     Raises:
-        IntegrityError: the number of stored scores is not a multiple of the number of labels.
+        IntegrityError: the number of values is not a multiple of the number of labels.
     """
     # one row per label, or one per row of the batch if there are no token labels
     scores = {}
 
-    for name, dtype in (("teacher_ids", np.int64), ("teacher_weights", np.float32)):
+    for name in names:
+        dtype = np.dtype(FIELDS[name].dtype)
         values = columns.get(name, empty_rows(len(tensors["row_weight"]), dtype))
         if "label_ids" not in tensors:
             scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))

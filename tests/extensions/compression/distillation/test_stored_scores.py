@@ -167,7 +167,7 @@ def test_the_state_of_a_stream_names_the_columns(opened):
                 "{shards: SET}]",
             ),
             {},
-            "cannot be read by one stream: stored scores of a teacher belong to the labels",
+            "cannot be read by one stream: columns with several values of each label belong",
         ),
     ],
 )

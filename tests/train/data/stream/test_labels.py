@@ -15,8 +15,8 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
     TARGET_END,
+    build_label_values,
     build_labels,
-    build_stored_scores,
     build_target_rows,
     dense_labels,
     draw_sample_bits,
@@ -26,6 +26,8 @@ from tests.pipeline.corruption_cases import samples, vocabulary
 from tests.refusals import refused
 from tests.shard_sets import roles_of
 from tests.train.synthetic import LENGTH, random_rows
+
+TEACHER = ("teacher_ids", "teacher_weights")
 
 
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before():
@@ -44,20 +46,20 @@ def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
     }
     weights = {"row_weight": torch.ones(3)}
     labels = {"label_ids": torch.tensor([1, 2, 3])}
-    by_label = build_stored_scores(columns, weights | labels)
+    by_label = build_label_values(TEACHER, columns, weights | labels)
 
     assert by_label["teacher_ids"].tolist() == [[5, 6], [7, 8], [9, 4]]
 
     one_each = {name: column.take(np.array([2, 1])) for name, column in columns.items()}
-    by_row = build_stored_scores(one_each, {"row_weight": torch.ones(2)})
+    by_row = build_label_values(TEACHER, one_each, {"row_weight": torch.ones(2)})
 
     assert by_row["teacher_ids"].tolist() == [[9, 4], [0, 0]]
     assert by_row["teacher_weights"].tolist() == [[0.125, 0.5], [0, 0]]
 
     with pytest.raises(IntegrityError, match="teacher_ids: 6 stored values for 4 labels"):
-        build_stored_scores(columns, weights | {"label_ids": torch.zeros(4)})
+        build_label_values(TEACHER, columns, weights | {"label_ids": torch.zeros(4)})
 
-    assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})[
+    assert build_label_values(TEACHER, {}, weights | {"label_ids": torch.zeros(0)})[
         "teacher_ids"
     ].shape == (0, 0)
 
