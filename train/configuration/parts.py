@@ -106,14 +106,16 @@ def parts_of(config: Any) -> Iterator[Part]:
     for name, options in config.model.heads.items():
         if options.compared_rows is not None:
             yield Part(f"model.heads.{name}", needs={NEIGHBORS})
+    chosen = [pair for value in config.parts() for pair in value.chosen]
+    named = [component for _, component in chosen]
     for key, components in (
         ("optimizer", [config.optimizer]),
         ("regularizer", [config.regularizer]),
-        ("hooks", config.all_hooks),
+        ("hooks", [hook for hook in config.all_hooks if hook not in named]),
     ):
         for component in components:
             if component is not None:
                 yield component.type.part(f"{key}={component.name}")
     for value in config.parts():
         yield from (part for part in value.settings if part.is_set(value))
-        yield from (chosen.type.part(f"{key}={chosen.name}") for key, chosen in value.chosen)
+    yield from (component.type.part(f"{key}={component.name}") for key, component in chosen)

@@ -1,18 +1,15 @@
-"""Interface of pruning methods, what they know of a training run, and the cubic schedule."""
+"""Interface of pruning methods, which are hooks, and the cubic schedule."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.configuration.capabilities import UNDOABLE_STEPS, Declared
+from clozeline.model.configuration.capabilities import UNDOABLE_STEPS
+from clozeline.train.hooks import Hook, UnwrappedModel
 
 
 @config_class
@@ -72,21 +69,7 @@ class CubicOptions:
         return 1.0 - (1.0 - max(step - self.start, 0) / (last - self.start)) ** 3
 
 
-@dataclass(frozen=True)
-class PruningContext:
-    """A model in training, as methods see it."""
-
-    model: Model
-    seed: int
-    horizon: int
-    """last step of the learning-rate schedule"""
-    device: torch.device
-    gathers_layers: bool
-    """whether ranks gather the parameters of one layer after another, all in the same order (ZeRO
-    stage 3)"""
-
-
-class Pruning(Declared):
+class Pruning(Hook):
     """A way to remove parts of a model in training; methods that are not overridden do nothing.
 
     Args:
@@ -95,15 +78,14 @@ class Pruning(Declared):
 
     Options: ClassVar[type[Any]]
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
+    options: Any
     published_result: ClassVar[str]
     """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints
     it."""
+    priority = 3
     prevents = frozenset({UNDOABLE_STEPS})
     unsupported: ClassVar[frozenset[str]] = frozenset()
     """Tensors of a batch that it does not support."""
-
-    def __init__(self, options: Any) -> None:
-        self.options = options
 
     @abstractmethod
     def describe(self, model: Model, horizon: int) -> str:
@@ -114,29 +96,6 @@ class Pruning(Declared):
                 after `horizon`.
         """
 
-    def wrap(self, model: Model) -> Model:
-        """Return the model to train, with the same parts under the same names."""
-        return model
-
-    def attach(self, context: PruningContext) -> None:
-        """Prepare a model for its training, before the first step."""
-        self.context = context
-
-    def resume(self, step: int) -> None:
-        """Continue after `step` steps, whose states are loaded."""
-
-    def begin(self, step: int, rate: float) -> None:
-        """Start a step, from 1, with this learning rate relative to its peak."""
-
-    def end(self, step: int) -> None:
-        """Remove what is due after a step; all ranks must call it."""
-
-    @property
-    def buffers(self) -> Mapping[str, Tensor]:
-        """Tensors for a checkpoint that every rank holds, by name."""
-        return {}
-
-    @property
-    def state_fields(self) -> Mapping[str, Any]:
-        """Values of this method in the checkpoint's `TrainState`, by field."""
-        return {}
+    def wrap(self, new: UnwrappedModel) -> Model:
+        self.lines = [self.describe(new.model, new.config.schedule.options.steps)]
+        return new.model

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.extensions.compression.pruning._pruning import Pruning, PruningContext
+from clozeline.extensions.compression.pruning._pruning import Pruning
 from clozeline.extensions.compression.selection import split_name
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import ALL_STATES, OWN_LAYERS
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
+from clozeline.train.hooks import HookContext, StepInfo
 
 _DRAWS: Final = 2**64
 
@@ -53,18 +54,18 @@ class LayerDropPruning(Pruning):
             f"{self.options.p:g}"
         )
 
-    def attach(self, context: PruningContext) -> None:
+    def attach(self, context: HookContext) -> None:
         self._seed = context.seed
         self._step = 0
-        skip = _compute_and_discard if context.gathers_layers else _skip
+        skip = _compute_and_discard if context.stage == 3 else _skip
         layers = layers_to_drop(context.model) if self.options.p else ()
         for index, layer in enumerate(layers):
             layer.forward = partial(  # type: ignore[method-assign]
                 self._call, index, layer, layer.forward, skip
             )
 
-    def begin(self, step: int, rate: float) -> None:
-        self._step = step
+    def begin(self, step: StepInfo) -> None:
+        self._step = step.index
 
     def is_skipped(self, index: int, step: int) -> bool:
         """Return whether a step, from 1, skips a layer, counted over the model."""

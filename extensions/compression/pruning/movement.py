@@ -19,6 +19,7 @@ from clozeline.extensions.compression.pruning._masked_weights import (
 from clozeline.extensions.compression.pruning._pruning import CubicOptions
 from clozeline.extensions.compression.selection import Sparsity
 from clozeline.model.configuration.capabilities import ONE_TRAINER, OWN_HISTORY
+from clozeline.train.hooks import StepInfo
 
 _BETAS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8
@@ -88,9 +89,9 @@ class MovementPruning(MaskedWeights):
         zeros = {name: weights.new_zeros(weights.shape) for name in _STATES}
         return {**super().new_states(weights, masked=True), **zeros, "dense": weights.clone()}
 
-    def begin(self, step: int, rate: float) -> None:
-        self._step = step
-        self._rate = rate * self.options.learning_rate
+    def begin(self, step: StepInfo) -> None:
+        self._step = step.index
+        self._rate = step.rate * self.options.learning_rate
 
     def _progress(self, step: int) -> float:
         return self.options.progress(step, self.options.last_step(self.context.horizon))

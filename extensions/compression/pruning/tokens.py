@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.extensions.compression.pruning._pruning import Pruning, PruningContext
+from clozeline.extensions.compression.pruning._pruning import Pruning
 from clozeline.extensions.compression.token_pruning import TokenPruning
 from clozeline.extensions.compression.token_rules import (
     LearnedRetention,
@@ -32,6 +32,7 @@ from clozeline.model.configuration.capabilities import (
     STATES_ON_DEVICE,
     TRAINED_BODY,
 )
+from clozeline.train.hooks import HookContext, StepInfo, UnwrappedModel
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
 _READ_BY_RULE: Final = {
@@ -119,7 +120,11 @@ class TokensPruning(Pruning):
                 )
                 raise ValueError(f"{required}: the rule {self.rule} needs {expected}")
 
-    def wrap(self, model: Model) -> TokenPruning:
+    def wrap(self, new: UnwrappedModel) -> TokenPruning:
+        return self.prune(super().wrap(new))
+
+    def prune(self, model: Model) -> TokenPruning:
+        """Return the model with the rule of the first step."""
         options = self.options
         layers = model.config.layers
         soft: SoftRule | None = None
@@ -132,7 +137,7 @@ class TokensPruning(Pruning):
         return TokenPruning(model, soft or TopTokens(options.shares), options.weight or 0.0)
 
     def describe(self, model: Model, horizon: int) -> str:
-        self.wrap(model)
+        self.prune(model)
         if self._soft is None:
             return (
                 "prune      layers keep these shares of a row's tokens: "
@@ -143,7 +148,7 @@ class TokensPruning(Pruning):
             f"{self._last_soft(horizon)}, then dropped"
         )
 
-    def attach(self, context: PruningContext) -> None:
+    def attach(self, context: HookContext) -> None:
         self._harden = self._last_soft(context.horizon)
         self._model: TokenPruning = context.model  # type: ignore[assignment]
         self._buffers: dict[str, Tensor] = {}
@@ -151,7 +156,7 @@ class TokensPruning(Pruning):
         # Adam's state exists from the start, so that a checkpoint can restore it
         if self._soft is None:
             return
-        (values,) = self._soft.to(context.device).parameters()
+        (values,) = self._soft.to(context.world.device).parameters()
         self._adam = torch.optim.Adam([values], lr=0.0)
         states = {
             name: torch.zeros_like(values, requires_grad=False)
@@ -164,7 +169,7 @@ class TokensPruning(Pruning):
         }
 
     @property
-    def state_fields(self) -> Mapping[str, RuleRecord]:
+    def in_state(self) -> Mapping[str, RuleRecord]:
         return {"token_rule": write_rule(self._model.rule)}
 
     @property
@@ -174,19 +179,19 @@ class TokensPruning(Pruning):
     def resume(self, step: int) -> None:
         self._choose(step)
 
-    def begin(self, step: int, rate: float) -> None:
+    def begin(self, step: StepInfo) -> None:
         if self._soft is not None:
             self._adam.zero_grad()
             peak = self.options.learning_rate or _RATES[self.options.rule]
-            self._adam.param_groups[0]["lr"] = rate * peak
+            self._adam.param_groups[0]["lr"] = step.rate * peak
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if self._soft is None:
-            return
+            return {}
         (values,) = self._soft.parameters()
 
-        if step <= self._harden and values.grad is not None:
+        if step.index <= self._harden and values.grad is not None:
             # each rank has the gradient of its rows, times the number of ranks
             gradient = values.grad.double()
             if dist.is_initialized():
@@ -197,7 +202,8 @@ class TokensPruning(Pruning):
                 self._adam.step()
                 self._soft.clip()
 
-        self._choose(step)
+        self._choose(step.index)
+        return {}
 
     def _choose(self, step: int) -> None:
         """Set the rule after a step."""

@@ -147,6 +147,6 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
         "L2Sp",
         "Unfreezing",
         "GradientNoise",
-        "MaskingHook",
+        "MagnitudePruning",
         "StartDistance",
     ]

@@ -26,11 +26,7 @@ class PruneConfig(SingleValue, TrainingKey):
         yield "prune", self.value
 
     def hooks(self) -> Sequence[HookComponent]:
-        from clozeline.extensions.compression.pruning._masked_weights import MaskedWeights
-        from clozeline.extensions.compression.pruning_hooks import MaskingHook, PruningHook
-
-        masks = issubclass(self.value.type, MaskedWeights)
-        return (Component("prune", MaskingHook if masks else PruningHook, self.value),)
+        return (self.value,)
 
     def check_rows(self, where: str, tensors: Collection[str]) -> None:
         if unread := sorted(self.value.type.unsupported.intersection(tensors)):

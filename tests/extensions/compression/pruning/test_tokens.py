@@ -170,7 +170,7 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
     last = (
         PRUNING.resolve({"name": "tokens", **learned})
         .build()
-        .wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
+        .prune(build_model(tiny().model, VOCABULARY, {}, seed=1))
     )
 
     assert last.rule.thresholds[-1].item() == pytest.approx(0.01)
@@ -202,7 +202,7 @@ def test_a_rule_has_the_values_of_the_paper_where_none_are_given():
         ),
     ):
         pruning = PRUNING.resolve({"name": "tokens", **keys}).build()
-        found = pruning.wrap(build_model(model, VOCABULARY, {}))
+        found = pruning.prune(build_model(model, VOCABULARY, {}))
         assert isinstance(found.rule, kind)
         assert {key: getattr(found.rule, key) for key in expected} == expected
         if kind is LearnedThresholds:
