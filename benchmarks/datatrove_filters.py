@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from typing import Any
 
-from benchmarks.harness import Claim, best_seconds, finish, parser, print_claims, print_table
+from benchmarks.harness import Claim, best_seconds, finish, parser, print_table
 
 from datatrove.data import Document as DatatroveDocument
 from datatrove.pipeline import filters as blocks
@@ -70,7 +70,6 @@ def main() -> int:
     arguments = parser(__doc__, texts=1000).parse_args()
     texts = list(islice(cycle(natural_texts()), arguments.texts))
     claims, agreements = measure(texts)
-    print_claims(claims)
     print_table(["filter", "equal decisions"], agreements)
     return finish(claims, arguments.json)
 

@@ -13,7 +13,6 @@ replaced in the second.
 """
 
 import random
-import tempfile
 from collections.abc import Callable
 from itertools import pairwise, product
 from operator import eq
@@ -21,7 +20,15 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from benchmarks.harness import best_seconds, figure, parser, print_table, verdict, write_json
+from benchmarks.harness import (
+    best_seconds,
+    figure,
+    parser,
+    print_figures,
+    print_rows,
+    temporary_folder,
+    write_json,
+)
 
 from clozeline.native.library import numpy_only
 from clozeline.pipeline.dedup.config import NearConfig
@@ -67,22 +74,22 @@ def documents(megabytes: float) -> list[Document]:
     return made
 
 
-def passes(source: Path) -> list[Callable[[str], None]]:
+def passes(source: Path) -> list[Callable[[Path], None]]:
     """Return the passes of the stage over one part, in the order of the cases."""
 
-    def run(unit: Unit[DedupCounts], folder: str) -> None:
-        inputs = UnitInputs(lambda stage: source if stage == "documents" else Path(folder))
-        unit.run(inputs, Output(Path(folder)))
+    def run(unit: Unit[DedupCounts], folder: Path) -> None:
+        inputs = UnitInputs(lambda stage: source if stage == "documents" else folder)
+        unit.run(inputs, Output(folder))
 
     parts = Parts(("000000",), 1)
     near_config = NearConfig()
     sketch = Sketch(near_config.ngram, near_config.bands, near_config.rows)
     (part,) = parts.names
 
-    def exact(folder: str) -> None:
+    def exact(folder: Path) -> None:
         run(ExactHashes(part, "text", parts.shuffle("exact-hashes")), folder)
 
-    def near(folder: str) -> None:
+    def near(folder: Path) -> None:
         drops = parts.pieces("exact-drops")
         run(NearSignatures(part, sketch, parts.shuffle("near-keys"), drops), folder)
 
@@ -159,15 +166,15 @@ def main() -> int:
     size = sum(len(document.text.encode()) for document in made) / 1e6
     rows = []
 
-    with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder) / "documents" / "000000.arrow"
+    with temporary_folder() as folder:
+        part = folder / "documents" / "000000.arrow"
         part.parent.mkdir()
         write_documents(part, made)
 
-        for (case, target), work in zip(TARGETS.items(), passes(Path(folder)), strict=True):
+        for (case, target), work in zip(TARGETS.items(), passes(folder), strict=True):
 
-            def run(work: Callable[[str], None] = work) -> None:
-                with tempfile.TemporaryDirectory() as output:
+            def run(work: Callable[[Path], None] = work) -> None:
+                with temporary_folder() as output:
                     work(output)
 
             with numpy_only():
@@ -178,16 +185,13 @@ def main() -> int:
                 figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target)
             )
 
-    numbers = [[f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target")] for row in rows]
-    cells = [
-        (row["case"], *shown, verdict(row["holds"]))
-        for row, shown in zip(rows, numbers, strict=True)
-    ]
-    print_table(("case", "ours MB/s", "numpy MB/s", "ratio", "target MB/s", "holds"), cells)
+    print_figures(rows)
     recall = recall_by_bins(options.pairs)
-    head = list(recall[0])
-    shown = [[row["bin"], *(f"{row[name]:.3f}" for name in head[1:])] for row in recall]
-    print_table(head, shown, f"recall by Jaccard similarity, {options.pairs:,} pairs a bin")
+    print_rows(
+        recall,
+        {"bin": "{bin}"} | {name: f"{{{name}:.3f}}" for name in ("theory", "error", "ours")},
+        f"recall by Jaccard similarity, {options.pairs:,} pairs a bin",
+    )
     write_json(options.json, {"speed": rows, "recall": recall})
     return int(any(abs(row["ours"] - row["theory"]) > 3 * row["error"] for row in recall))
 

@@ -18,13 +18,11 @@ offsets too. A byte BPE with GPT-2's words encodes each different word once.
 
 import statistics
 import sysconfig
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import figure, parser, print_table, system_load, write_json
+from benchmarks.harness import figure, finish, parser, seconds_of, system_load, temporary_folder
 
 import numpy as np
 import sentencepiece
@@ -51,19 +49,6 @@ LLAMA3_WORDS = (
 )
 SENTENCEPIECE = "spiece.model"
 _SPECIAL = (*SPECIAL_PIECES.values(), *sentinel_pieces(SENTINELS), *(f"<{mode}>" for mode in MODES))
-COLUMNS = (
-    "case",
-    "ours",
-    "peer",
-    "peer_name",
-    "ratio",
-    "range",
-    "stage",
-    "unit",
-    "target",
-    "holds",
-)
-
 Texts = list[str]
 Encode = Callable[[Texts], Any]
 
@@ -184,10 +169,7 @@ def load_stage(folder: Path) -> Callable[[Sequence[Document]], Any]:
 
 
 def cpu_seconds(encode: Callable[[Any], Any], batches: Sequence[Any]) -> float:
-    start = time.process_time()
-    for batch in batches:
-        encode(batch)
-    return time.process_time() - start
+    return seconds_of(lambda: list(map(encode, batches)))
 
 
 def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> dict[str, Any]:
@@ -206,16 +188,23 @@ def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> di
     )
     library = "sentencepiece" if (folder / SENTENCEPIECE).exists() else "tokenizers"
     target = TARGETS.get(name, TARGET)
-    row = figure(
-        name, "MB/s", ours, peer, library, target, holds=statistics.median(ratios) >= target
+    ratio = statistics.median(ratios)
+    return figure(
+        name,
+        "MB/s",
+        ours,
+        peer,
+        library,
+        target,
+        holds=ratio >= target,
+        ratio=round(ratio, 2),
+        range=f"{min(ratios):.2f}-{max(ratios):.2f}",
+        stage=round(megabytes / cpu_seconds(load_stage(folder), batches), 2),
     )
-    stage = round(megabytes / cpu_seconds(load_stage(folder), batches), 2)
-    spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-    row |= {"ratio": round(statistics.median(ratios), 2), "range": spread, "stage": stage}
-    return {column: row[column] for column in COLUMNS}
 
 
-def main() -> None:
+def main() -> int:
+    """Measure, print and return the exit code."""
     arguments = parser(__doc__, megabytes=4.0, size=8000, rounds=5)
     arguments.add_argument(
         "--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all"
@@ -225,8 +214,7 @@ def main() -> None:
     size = settings.size
     texts = [document.text for document in modules]
 
-    with tempfile.TemporaryDirectory() as temporary:
-        base = Path(temporary)
+    with temporary_folder() as base:
         cases: dict[str, Callable[[], Path]] = {
             name: lambda name=name: train(name, texts, size, base / name)
             for name in list_trainable()
@@ -245,12 +233,9 @@ def main() -> None:
         }
         rows = [measure(name, make(), modules, settings.rounds) for name, make in chosen.items()]
 
-    print_table(
-        rows[0], [row.values() for row in rows], f"encode, {settings.megabytes:g} MB, {size} pieces"
-    )
-    print(system_load())
-    write_json(settings.json, rows)
+    title = f"encode, {settings.megabytes:g} MB, {size} pieces; {system_load()}"
+    return finish(rows, settings.json, title, "range", "stage")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

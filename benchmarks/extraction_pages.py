@@ -52,7 +52,7 @@ def read_pages(folder: Path) -> list[MarkedPage]:
 
     FileNotFoundError names a missing archive.
     """
-    files = _unpack(folder / "article_extraction.tar.zst")
+    files = unpack(folder / "article_extraction.tar.zst")
     truth = json.loads(files["ground-truth.json"])
     pages = [
         MarkedPage(name, "article", _text(files[f"html/{name}.html"]), truth[name]["articleBody"])
@@ -60,7 +60,7 @@ def read_pages(folder: Path) -> list[MarkedPage]:
         if f"html/{name}.html" in files
     ]
 
-    files = _unpack(folder / "readability.tar.zst")
+    files = unpack(folder / "readability.tar.zst")
     for source in sorted(name for name in files if name.endswith("/source.html")):
         expected = files.get(source.replace("source.html", "expected.html"))
         if expected is not None:
@@ -69,7 +69,7 @@ def read_pages(folder: Path) -> list[MarkedPage]:
                 MarkedPage(source.split("/")[-2], "readability", _text(files[source]), gold)
             )
 
-    files = _unpack(folder / "trafilatura_eval.tar.zst")
+    files = unpack(folder / "trafilatura_eval.tar.zst")
     for url, entry in sorted(json.loads(files["evaldata.json"]).items()):
         body = files.get(entry["file"])
         if body is not None:
@@ -79,7 +79,7 @@ def read_pages(folder: Path) -> list[MarkedPage]:
     return pages
 
 
-def _unpack(path: Path) -> dict[str, bytes]:
+def unpack(path: Path) -> dict[str, bytes]:
     """Return the files of an archive by their path without a leading folder of its own name."""
     with (
         path.open("rb") as file,

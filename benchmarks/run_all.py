@@ -12,14 +12,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import ROOT, parser, print_table, verdict, write_json
+from benchmarks.harness import ROOT, parser, print_figures, temporary_folder, write_json
 
 SMALLEST = None
 """Each benchmark declares the options of its smallest run; None: it needs files, a run or a GPU,
@@ -53,8 +51,8 @@ def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
 
     Return its exit code and its rows, each with the largest load while it ran.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.json"
+    with temporary_folder() as folder:
+        path = folder / "rows.json"
         command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(path)]
         with subprocess.Popen(command, cwd=ROOT) as process:
             load = os.getloadavg()[0]
@@ -67,13 +65,6 @@ def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
         )
 
     return process.returncode, [{**row, "benchmark": name, "load": round(load, 1)} for row in rows]
-
-
-def shorten(value: float | str | None) -> str:
-    """Return a number with three digits, `–` for none; a target may be words, such as a formula."""
-    if not isinstance(value, (int, float)):
-        return "–" if value is None else value
-    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def main() -> int:
@@ -96,21 +87,7 @@ def main() -> int:
         failed += [name] if code else []
         write_json(options.json, table)  # after each of them: all of them take an hour
 
-    keys = ("ours", "peer", "ratio", "target")
-    cells = [
-        (
-            row["benchmark"],
-            row["case"],
-            row["unit"],
-            *(shorten(row[key]) for key in keys),
-            row["peer_name"] or "",
-            row["load"],
-            verdict(row["holds"]) if row["target"] is not None else "",
-        )
-        for row in table
-    ]
-
-    print_table(("benchmark", "case", "unit", *keys, "of", "load", "holds"), cells)
+    print_figures(table, "", "benchmark", "load")
     if failed:
         print(f"\nfailed, or missed a target: {', '.join(failed)}")
     return int(bool(failed))

@@ -1,6 +1,7 @@
 """Texts and pages for benchmarks that get no files: those that come with Python."""
 
 import ast
+import json
 import sysconfig
 from collections.abc import Iterator
 from itertools import cycle
@@ -17,8 +18,13 @@ _MENU: Final = "".join(
 )
 
 
-def natural_texts() -> list[str]:
-    """Return texts of Python: help topics, long docstrings, and the first modules."""
+def natural_texts(file: Path | None = None) -> list[str]:
+    """Return the column `text` of a JSONL file, or texts of Python.
+
+    These are help topics, long docstrings, and the first modules.
+    """
+    if file is not None:
+        return [json.loads(line)["text"] for line in file.read_bytes().splitlines()]
     modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     sources = [path.read_text(encoding="utf-8", errors="replace") for path in modules]
     docstrings = [text for source in sources for text in _docstrings(source) if len(text) > 300]

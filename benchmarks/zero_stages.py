@@ -1,23 +1,21 @@
 """The four ZeRO stages on the same data: losses, and the memory of each rank.
 
-    python -m benchmarks.zero_stages [--steps 30] [--shards MANIFEST --config FILE] [--json FILE]
+    python -m benchmarks.zero_stages [--steps 30] [--json FILE]
 
 Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout,
 each stage in fresh processes, so that resident memory is its own. Losses may differ from stage 0 by
 at most 1e-4. Counted bytes are those of weights, gradients and optimizer state; they are compared
-with the published formulas (arXiv 1910.02054). Without `--shards` the data are random walks over a
-small vocabulary, written to a temporary folder.
+with the published formulas (arXiv 1910.02054). The data are random walks over a small vocabulary.
 """
 
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, figure, parser, print_table, verdict, write_json
+from benchmarks.harness import ROOT, figure, finish, parser, print_table, temporary_folder
 
 import numpy as np
 import yaml
@@ -46,7 +44,7 @@ PERSISTENT = 1_000
 is larger)."""
 
 
-def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -> Path:
+def write_shards(folder: Path, rows: int = 2048) -> Path:
     """Write a masked-LM set of random walks.
 
     Neighboring tokens are close, so context predicts a masked one.
@@ -78,7 +76,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
     facts = {
         "name": "none",
         "fingerprint": "0" * 64,
-        "vocab_size": vocabulary,
+        "vocab_size": VOCABULARY,
         "special_ids": special,
         "sentinels": [],
     }
@@ -229,14 +227,11 @@ def count_parameters(output: Path) -> dict[str, int]:
 
 def main() -> int:
     """Train at every stage and compare; the exit code is 1 if a target is missed."""
-    shards = (Path, "manifest of a masked-LM set")
-    config = (Path, "training configuration for it")
-    options = parser(__doc__, steps=30, shards=shards, config=config).parse_args()
+    options = parser(__doc__, steps=30).parse_args()
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        manifest = options.shards or write_shards(folder)
-        path = options.config or write_training(folder / "train.yaml")
+    with temporary_folder() as folder:
+        manifest = write_shards(folder)
+        path = write_training(folder / "train.yaml")
         results = measure(path, manifest, folder, options.steps)
         loaded = load_config(TrainConfig, path, [f"data.shards={manifest}", f"output={folder}"])
         rows = compare(results, loaded, count_parameters(folder / "stage0"))
@@ -255,12 +250,7 @@ def main() -> int:
 
     title = f"{RANKS} ranks, {options.steps} steps, fp32, the same data: memory in MiB a rank"
     print_table(("stage", "first loss", "last loss", "largest difference", *names), cells, title)
-    shown = [
-        (row["case"], f"{row['ours']:.4g}", row["target"], verdict(row["holds"])) for row in rows
-    ]
-    print_table(("case", "ours", "target", "holds"), shown)
-    write_json(options.json, rows)
-    return int(not all(row["holds"] for row in rows))
+    return finish(rows, options.json)
 
 
 if __name__ == "__main__":
