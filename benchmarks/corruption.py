@@ -11,12 +11,11 @@ runs.
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import best_seconds, figure, parser, print_table, verdict, write_json
+from benchmarks.harness import best_seconds, figure, finish, parser, temporary_folder
 
 import numpy as np
 
@@ -56,20 +55,13 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 30.0),
     ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 30.0),
     ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
-    (
-        "replaced tokens, uniform",
-        {"name": "replaced_token_detection", "replacement": "uniform"},
-        30.0,
-    ),
-    (
-        "replaced tokens, unigram",
-        {"name": "replaced_token_detection", "replacement": "unigram"},
-        30.0,
-    ),
-    (
-        "replaced tokens, shuffle",
-        {"name": "replaced_token_detection", "replacement": "shuffle"},
-        30.0,
+    *(
+        (
+            f"replaced tokens, {replacement}",
+            {"name": "replaced_token_detection", "replacement": replacement},
+            30.0,
+        )
+        for replacement in ("uniform", "unigram", "shuffle")
     ),
     (
         "sentence order, single tokens",
@@ -128,12 +120,6 @@ def speed(work: Callable[[], Any], tokens: int) -> float:
 
 def kernel(objective: Objective, rows: int) -> float:
     """Return the speed of `corrupt` on full rows."""
-    work, tokens = full_rows(objective, rows)
-    return speed(work, tokens)
-
-
-def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
-    """Return the corruption of full rows, and their content tokens."""
     parts = objective.parts if isinstance(objective, Mixture) else [objective]
     length = min(part.content_length for part in parts) if objective.name != "causal_lm" else 512
     parallel = objective.grouping.name == "parallel"
@@ -148,7 +134,7 @@ def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
         )
 
     tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
-    return lambda: objective.corrupt(batch, variants, 1), tokens
+    return speed(lambda: objective.corrupt(batch, variants, 1), tokens)
 
 
 def tokenizer() -> Any:
@@ -222,12 +208,11 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
 
 def stage(documents: int, objective: str) -> float:
     """Return the speed of the complete stage: read, corrupt, compress, write."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         _write_tokens(folder, documents)
         plain = {
             "corpus": "benchmark",
-            "output": name,
+            "output": str(folder),
             "heldout": {"fraction": 0.0},
             "train_tokenizer": {},
             "group": {},
@@ -240,8 +225,8 @@ def stage(documents: int, objective: str) -> float:
             _run(group, work)
         corrupt = stage_of(recipe, "corrupt")
         shards = next(iter(corrupt.passes()))
-        tokens = int(_run(corrupt, shards)["tokens"])
-        return tokens / best_seconds(lambda: _run(corrupt, shards), _RUNS) / 1e6
+        counts = _run(corrupt, shards)["objectives"][objective]["train"]
+        return speed(lambda: _run(corrupt, shards), counts["tokens"])
 
 
 def _run(stage: Any, work: Any) -> Mapping[str, Any]:
@@ -336,26 +321,13 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
     return figures
 
 
-def main() -> None:
+def main() -> int:
+    """Measure, print and return the exit code."""
     documents = (8000, "documents for the stage, 500 tokens on average")
     options = parser(__doc__, rows=(1920, "rows in a batch"), documents=documents).parse_args()
     rows = measure(options.rows, options.documents)
-    cells = [
-        (
-            row["case"],
-            f"{row['ours']:.1f}",
-            f"{row['peer']:.2f} ({row['peer_name']})" if row["peer"] else "–",
-            f"{row['ratio']:.1f} x" if row["ratio"] else "–",
-            f"{row['target']:g}",
-            verdict(row["holds"]),
-        )
-        for row in rows
-    ]
-
-    head = ("case", "ours", "peer", "ratio", "target", "holds")
-    print_table(head, cells, "million tokens per CPU second, one core")
-    write_json(options.json, rows)
+    return finish(rows, options.json, "million tokens per CPU second, one core")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
