@@ -9,6 +9,7 @@ from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
+from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import World, gc_frozen, join_process_group
@@ -128,7 +129,9 @@ def _build_and_train(
 
     # open the data at the position of the checkpoint
     heldout = open_heldout(config, datasets, world, resources)
-    stream = resources.enter_context(datasets.open_training(config.data, world.rank, world.size))
+    stream = resources.enter_context(
+        open_stream(config.data, datasets.phases, world.rank, world.size)
+    )
     state = point.position(stream, starting.base, engine.hooks)
 
     # write to the run directory for the first time
@@ -144,7 +147,6 @@ def _build_and_train(
     lines = describe_model(config, untrained_heads, starting, datasets)
     lines += cost.lines(measured, verbose=display.is_verbose)
     lines += describe_rereading(datasets.phases, cost.rows_by_set)
-    lines += [peak.line()] if display.is_verbose or world.size > 1 else []
     announce_start(point, lines, cost.least_seconds(measured), peak, engine, display, journal)
     if starting.unread:
         display.say(starting.unread)

@@ -21,7 +21,6 @@ from clozeline.files import publish_text
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.terminal import size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
@@ -146,19 +145,12 @@ def _measure_kind(source: object) -> str:
     return kind
 
 
-def write_project(folder: Path, project: Project) -> list[str]:
+def write_project(folder: Path, project: Project) -> None:
     """Write the two files of a project.
-
-    Return the lines that say how many rows a step has, and as which transformers classes the model
-    can be exported.
 
     Raises:
         ConfigurationError: the folder has one of the two files already, or the recipe is wrong.
     """
-    # they import torch
-    from clozeline.model.checkpoints.published_forms import describe_export
-    from clozeline.model.checkpoints.sources import NewModel
-
     folder = folder.expanduser().absolute()
 
     for name in ("pipeline.yaml", "train.yaml"):
@@ -178,15 +170,7 @@ def write_project(folder: Path, project: Project) -> list[str]:
         folder / "train.yaml",
         train_yaml(folder, source, language, model, grouping_of(recipe), size),
     )
-    training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
-    specials = tokenizer_stage(recipe).expected_tokenizer().vocabulary.specials
-    texts = size_text(text_bytes(source))
-    rows = (
-        f"{training.data.global_batch} rows a step (data.global_batch), for {texts} of local files"
-    )
-    ids = {f"{name}_token_id": number for name, number in specials.items()}
-    new = NewModel(training.model, max(specials.values()) + 1, ids)
-    return [f"data       {rows}", *describe_export(new)]
+    load_config(TrainConfig, folder / "train.yaml")  # refuses what `clozeline train` refuses
 
 
 def grouping_of(recipe: Recipe) -> str:
@@ -197,8 +181,7 @@ def grouping_of(recipe: Recipe) -> str:
 
 
 def _write(settings: ProjectSettings) -> None:
-    for line in write_project(settings.folder, _choose_project(settings, ask=sys.stdin.isatty())):
-        print(line)
+    write_project(settings.folder, _choose_project(settings, ask=sys.stdin.isatty()))
     print("Read and change both files, then:")
     print(f"  clozeline pipeline --config {settings.folder}/pipeline.yaml")
     print(f"  clozeline train --config {settings.folder}/train.yaml")

@@ -10,7 +10,6 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints.published_forms import describe_export
 from clozeline.model.checkpoints.sources import NewModel
-from clozeline.native.library import missing_note
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
@@ -37,13 +36,13 @@ from clozeline.train.startup.starting_model import StartingModel, build_starting
 def describe_model(
     config: TrainConfig, untrained_heads: Sequence[str], starting: StartingModel, datasets: Datasets
 ) -> list[str]:
-    """Return the lines on a model: untrained heads, initial weights, unread columns, export."""
+    """Return the lines on a model: untrained heads, initial weights, unread columns."""
     source = config.model.init_from
     heads = ", ".join(untrained_heads)
     lines = [f"not trained: {heads} of {source}; no training set has its labels"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
     unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
-    return [*lines, *starting.lines, *unread, *describe_export(new_model(config, datasets))]
+    return [*lines, *starting.lines, *unread]
 
 
 def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
@@ -101,8 +100,6 @@ def announce_start(
     }
     for line in point.choices:
         display.say(line)
-    if note := missing_note():
-        display.say(f"note: {note}")
 
     # a new run: print its cost
     if saved is None:
@@ -170,6 +167,7 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
     if config.regularizer is not None and point.checkpoint is None:
         config.regularizer.build().check_model(starting.model, starting.new)
     lines += describe_model(config, untrained_heads, starting, datasets)
+    lines += describe_export(new_model(config, datasets))
     open_stream(config.data, datasets.phases, rank, size).close()
 
     # estimate the cost

@@ -67,8 +67,8 @@ def _choose_hidden_maps(config: TrainConfig, special_ids: Mapping[str, int]) -> 
     """Return the model without `hidden: auto`; a resumed run keeps its maps."""
     heads = config.model.heads.values()
     asked = any(isinstance(head, ClassifierOptions) and head.hidden == "auto" for head in heads)
-    resumed = asked and steps_in(config.output / "checkpoints")
-    saved = read_config(config.output).model.heads if resumed else {}
+    started = read_start(config) if asked else None
+    saved = {} if started is None else started.model.heads
     ids = {f"{name}_token_id": number for name, number in special_ids.items()}
     return with_published_heads(config.model, ids, saved)
 
@@ -88,13 +88,19 @@ def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
     )
 
 
+def read_start(config: TrainConfig) -> TrainConfig | None:
+    """Return the configuration of the run that is resumed; None for a new run."""
+    resumed = steps_in(config.output / "checkpoints")
+    return read_config(config.output) if resumed else None
+
+
 def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration without `steps: auto`; a resumed run keeps its number of steps."""
     if config.steps != "auto":
         return config
-    if steps_in(config.output / "checkpoints"):
-        return replace(config, steps=read_config(config.output).last_step)
-    return replace(config, steps=plan_steps(config.data, datasets.phases))
+    started = read_start(config)
+    steps = plan_steps(config.data, datasets.phases) if started is None else started.last_step
+    return replace(config, steps=steps)
 
 
 def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfig:
@@ -102,8 +108,8 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
     optimizer_component = config.optimizer
     if optimizer_component.options.learning_rate != "auto":
         return config
-    if steps_in(config.output / "checkpoints"):
-        rate = read_config(config.output).optimizer.options.learning_rate
+    if (started := read_start(config)) is not None:
+        rate = started.optimizer.options.learning_rate
     elif not optimizer_component.type.has_rates_of_adam:
         raise ConfigurationError(
             f"optimizer.learning_rate: auto is for adamw and its like; give "
@@ -130,8 +136,8 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
     if not config.data.shares:
         return config
     horizon = config.schedule.options.steps
-    if horizon is None and steps_in(config.output / "checkpoints"):
-        horizon = read_config(config.output).schedule.options.steps
+    if horizon is None and (started := read_start(config)) is not None:
+        horizon = started.schedule.options.steps
     return replace(config, data=config.data.with_ends(horizon or config.last_step))
 
 

@@ -28,7 +28,7 @@ from clozeline.train.hooks import Hook
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _GPU_VALUES: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
 _MIN_BF16_CAPABILITY: Final = (8, 0)
-"""Least compute capability of a GPU that multiplies in bf16 and TF32."""
+"""Least compute capability of a GPU that multiplies in bf16."""
 _COMPARED_VOCABULARY: Final = 1024
 """Vocabulary size with which the shapes of two models are compared."""
 _MIN_COMPILE_CAPABILITY: Final = (7, 0)
@@ -328,19 +328,8 @@ def describe_defaults(
         lines.append(
             f"device     {device.type}, the run started on {saved_device}: it keeps {values}"
         )
-    if device.type != "cuda":
-        return lines
-    if automatic and saved_device == device.type:
+    elif automatic and device.type == "cuda":
         lines.append(f"device     {device.type}: chose {values}")
-    if (
-        config.precision == "fp32"
-        and torch.cuda.get_device_capability(device) >= _MIN_BF16_CAPABILITY
-    ):
-        lines.append(
-            "device     fp32 matrices are multiplied in TF32; NVIDIA_TF32_OVERRIDE=0 multiplies "
-            "exactly, and slowly"
-        )
-
     return lines
 
 

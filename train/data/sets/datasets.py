@@ -47,10 +47,6 @@ class Datasets:
         """Rows of all training sets."""
         return sum(len(shards) for shards in distinct_sets(self.phases))
 
-    def open_training(self, data: DataConfig, rank: int, size: int) -> Stream:
-        """Open a rank's stream over the training sets."""
-        return open_stream(data, self.phases, rank, size)
-
     def heldout_phase(self, name: str) -> Phase[Input]:
         """Return a held-out set as a phase of a stream."""
         return Phase((Input(self.heldout[name], self.corruptions[name]),))

@@ -181,10 +181,6 @@ passes, repeated tokens are worth as much as new ones, and after about 16 nearly
 2305.16264)."""
 _MAX_READS_PER_VARIANT: Final = 2
 """Most times that reading the same stored corruption helps."""
-_MANY_BATCHES: Final = 1000
-"""For more joined batches than this, only their mean matters."""
-_MIN_SUMMED_PROBABILITY: Final = 1e-9
-"""Smallest probability that is still summed."""
 
 
 def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
@@ -212,50 +208,12 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     if data.batch_tokens is None:
         return max(_MIN_STEPS, math.ceil(passes * rows / data.global_batch))
 
-    # batches are joined until they have enough tokens: take the mean and three standard errors
-    lengths = [_row_lengths(source.shards) for source in sources]
-    deviation = float(np.std(np.concatenate(lengths)))
-    joined, spread = expected_batches(
-        data.batch_tokens, data.global_batch, tokens / rows, deviation
-    )
-    batches = passes * rows / data.global_batch
-    joined += 3 * spread / math.sqrt(batches / joined)
-    return max(_MIN_STEPS, math.floor(batches / joined))
-
-
-def expected_batches(
-    needed: float, rows: int, mean: float, deviation: float
-) -> tuple[float, float]:
-    """Return mean and standard deviation of the number of batches that have `needed` tokens.
-
-    Batches have `rows` rows; the tokens of a row have this mean and standard deviation. The tokens
-    of several batches are assumed to be normally distributed.
-
-    Example:
-        >>> expected_batches(1000, 10, 40.0, 0.0)
-        (3.0, 0.0)
-    """
-    batch_mean = rows * mean
-    batch_deviation = math.sqrt(rows) * deviation
-    if needed > _MANY_BATCHES * batch_mean:
-        return needed / batch_mean + 0.5, math.sqrt(
-            needed / batch_mean
-        ) * batch_deviation / batch_mean
-
-    # `share`: how often `number` batches have too few tokens, and a further batch is needed
-    total = 1.0
-    squares = 1.0
-    number = 0
-    share = 1.0
-    while share > _MIN_SUMMED_PROBABILITY and number < 2 * _MANY_BATCHES:
-        number += 1
-        missing_tokens = needed - number * batch_mean
-        scale = batch_deviation * math.sqrt(2 * number)
-        share = 0.5 * (1 + math.erf(missing_tokens / scale)) if scale else float(missing_tokens > 0)
-        total += share
-        squares += (2 * number + 1) * share
-
-    return total, math.sqrt(max(0.0, squares - total**2))
+    # batches are joined until they have enough tokens, also where their rows are short by chance
+    lengths = np.concatenate([_row_lengths(source.shards) for source in sources])
+    batch_tokens = data.global_batch * tokens / rows
+    spread = 3 * math.sqrt(data.global_batch) * float(np.std(lengths))
+    joined = 1 + math.floor((data.batch_tokens + spread) / batch_tokens)
+    return max(_MIN_STEPS, math.floor(passes * rows / data.global_batch / joined))
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:

@@ -11,7 +11,7 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from tests.refusals import refused
 from tests.shard_sets import list_column
 from tests.train.masked_set import write_config, write_masked_sets
@@ -121,7 +121,7 @@ def test_scores_arrive_with_their_labels(opened, words):
         == f"stored scores of bert (digest {'d' * 32}), head masked_lm: top, k 2, temperature 2"
     )
 
-    with datasets.open_training(config.data, 0, 1) as stream:
+    with open_stream(config.data, datasets.phases, 0, 1) as stream:
         for _ in range(12):  # more than two epochs, filler rows among them
             for batch in stream.next_step():
                 labels = batch.tensors["label_ids"].numpy()

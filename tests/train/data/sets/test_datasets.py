@@ -16,7 +16,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.datasets import check_languages, open_datasets
+from clozeline.train.data.sets.datasets import check_languages, open_datasets, open_stream
 from clozeline.train.data.sets.recorded_sets import (
     plan_steps,
     read_sets,
@@ -220,7 +220,7 @@ def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
     opened = open_datasets(config)
     planned = plan_steps(config.data, opened.phases)
 
-    with opened.open_training(config.data, 0, 1) as stream:
+    with open_stream(config.data, opened.phases, 0, 1) as stream:
         for _ in range(planned):
             tokens = 0
             while tokens < least:
