@@ -81,8 +81,7 @@ def explain(
         stored, unread = _read_rows(
             shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip
         )
-        documents = row_origins.documents_of(shards, stored)
-        partners = row_origins.partners_of(shards, stored)
+        origins = row_origins.origins_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
         read_row = _row_reader(feed, source)
         kind = kind_of(shards.manifest.objective)
@@ -99,11 +98,7 @@ def explain(
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 properties |= row_origins.describe_row(
-                    shards,
-                    visit.stored,
-                    row,
-                    documents[visit.stored],
-                    partners.get(visit.stored, {}),
+                    shards, visit.stored, row, origins[visit.stored]
                 )
                 single = {
                     name: row.columns[name].item()

@@ -30,9 +30,8 @@ from clozeline.tools.shards.column_kinds import kinds_of
 from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.provenance.row_origins import (
     describe_row,
-    documents_of,
     list_facts,
-    partners_of,
+    origins_of,
 )
 from clozeline.tools.shards.viewer.sheets import column_sheet
 
@@ -73,7 +72,8 @@ def view_of(
     if not 0 <= sample < rows:
         raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
-    row = shards.read_block(block).row(in_block)
+    rows_of_block = shards.read_block(block)
+    row = rows_of_block.row(in_block)
     pieces = find_pieces(shards, tokenizer, limit)
     objective = shards.manifest.objective
     kind = kind_of(objective)
@@ -81,10 +81,9 @@ def view_of(
     answer = {} if kind is None else kind.describe_answer(row)
     answers = [Table("what the row asks for", (), [*answer.items()])] if answer else []
     manifest = shards.manifest
-    at = {(block, in_block): shards.read_block(block).take(np.array([in_block]))}
-    (documents,) = documents_of(shards, at).values()
-    partner = partners_of(shards, at).get((block, in_block), {})
-    facts = describe_row(shards, (block, in_block), row, documents, partner)
+    at = {(block, in_block): rows_of_block.take(np.array([in_block]))}
+    (origin,) = origins_of(shards, at).values()
+    facts = describe_row(shards, (block, in_block), row, origin)
     sheets = (
         Table("where it comes from", (), list_facts(facts, hashes=True)),
         set_table(manifest),

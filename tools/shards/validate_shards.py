@@ -11,7 +11,6 @@ for a missing file.
 
 import contextlib
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,11 +51,9 @@ class Validation:
     blocks: int
     shards: int
     bytes: int
-    seconds: float
     restored: int | None = None
     """examples that were restored to their samples; None: none were given, or they could not be
     restored"""
-    restored_tokens: int = 0
     scores: ComparedColumns | None = None
     """of a column set, compared with its rows"""
     without_tokenizer: bool = False
@@ -91,10 +88,7 @@ class Validation:
 
         if self.restored is None:
             return line
-        speed = self.restored_tokens / max(self.seconds, 1e-9)
-        return (
-            f"{line}; {self.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
-        )
+        return f"{line}; {self.restored:,} examples restored to their samples"
 
 
 def validate(
@@ -109,7 +103,6 @@ def validate(
     `tokenizer_folder`), or the one found above the set, or above the samples. For a column set
     `against` is the set of its rows.
     """
-    start = time.perf_counter()
     shards = open_shards(path)
     of_columns = shards.manifest.kind == "columns"
     if teacher is not None and not (of_columns and against is not None):
@@ -147,11 +140,9 @@ def validate(
                 raise
             unrestored = str(error)
 
-        start = time.perf_counter()
-
     check_shard_set(shards, round_trip)
     manifest = shards.manifest
-    totals = shards.manifest.totals
+    totals = manifest.totals
     return Validation(
         manifest.name,
         manifest.kind,
@@ -161,9 +152,7 @@ def validate(
         totals.blocks,
         totals.shards,
         totals.bytes,
-        time.perf_counter() - start,
         restored=None if round_trip is None else round_trip.restored,
-        restored_tokens=0 if round_trip is None else round_trip.tokens,
         scores=scores,
         without_tokenizer=vocabulary is None and not of_columns,
         unrestored=unrestored,

@@ -22,10 +22,10 @@ _OF_DOCUMENTS: Final = (
 )
 
 
-def documents_of(
+def origins_of(
     shards: ShardSet, stored: Mapping[BlockRow, RowBatch]
-) -> dict[BlockRow, list[dict[str, Any]]]:
-    """Return the documents of each row, in order, with their sources where known.
+) -> dict[BlockRow, dict[str, Any]]:
+    """Return the first document of each row, the `others`, the number of all, and the `partner`.
 
     Of a packed row whose packing is unknown, only the first document.
     """
@@ -37,12 +37,22 @@ def documents_of(
         for at, rows in stored.items()
     }
     lines = find_documents(shards.path, {uid for row_uids in uids.values() for uid in row_uids})
-    return {
-        at: [origin_of(uid, lines.get(uid)) for uid in row_uids] for at, row_uids in uids.items()
-    }
+    partners = _partners_of(shards, stored)
+    origins = {}
+
+    for at, row_uids in uids.items():
+        first, *others = [origin_of(uid, lines.get(uid)) for uid in row_uids]
+        origins[at] = {
+            **first,
+            "documents": len(row_uids),
+            "others": others,
+            **partners.get(at, {}),
+        }
+
+    return origins
 
 
-def partners_of(
+def _partners_of(
     shards: ShardSet, stored: Mapping[BlockRow, RowBatch]
 ) -> dict[BlockRow, dict[str, Any]]:
     """Return the document of each pair's second segment, unless its label says "same document"."""
@@ -67,13 +77,9 @@ def partners_of(
 
 
 def describe_row(
-    shards: ShardSet,
-    at: BlockRow,
-    row: ShardRow,
-    documents: list[dict[str, Any]],
-    partner: Mapping[str, Any],
+    shards: ShardSet, at: BlockRow, row: ShardRow, origin: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return where a row is stored, its first document, the `others` and the number of all."""
+    """Return where a row is stored, and its documents, see `origins_of`."""
     fixed = row.fixed
     facts = storage_location(shards, *at)
     if "uid" in fixed:
@@ -82,8 +88,8 @@ def describe_row(
     facts |= {name: int(fixed[name]) for name in names if name in fixed}
     if shards.manifest.languages:
         facts["language"] = shards.manifest.languages[int(fixed["language"])]
-    count = max(len(documents), len(row.columns.get("document_starts", ())))
-    return {**facts, **documents[0], "documents": count, "others": documents[1:], **partner}
+    count = max(origin["documents"], len(row.columns.get("document_starts", ())))
+    return {**facts, **origin, "documents": count}
 
 
 def list_facts(facts: Mapping[str, Any], *, hashes: bool) -> list[tuple[str, str]]:

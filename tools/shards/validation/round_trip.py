@@ -61,7 +61,6 @@ class RoundTrip:
         self.objective = build_objective(objective.entry(), vocabulary, objective.label)
         self.samples = samples
         self.restored = 0
-        self.tokens = 0
         self._shards = len(samples.manifest.shards)
         self._shard = -1
         self._rows: RowBatch | None = None
@@ -95,7 +94,6 @@ class RoundTrip:
                 self._restore_row(block, row, samples.row(source))
 
         self.restored += len(block.rows)
-        self.tokens += len(ids.values)
 
     def _can_restore_block(self, rows: RowBatch, ids: Ragged) -> bool:
         """Return whether inputs with their labels filled in equal the framed samples.

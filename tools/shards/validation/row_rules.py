@@ -45,22 +45,15 @@ def first_of_values(ragged: Ragged, wrong: Bool) -> int | None:
     return int(row_of_values(ragged)[np.argmax(wrong)]) if wrong.any() else None
 
 
-def first_not_ascending(ragged: Ragged) -> int | None:
-    """Return the first row whose values do not rise strictly."""
-    values = ragged.values.astype(np.int64)
-    falls = np.diff(values, prepend=0) <= 0
+def first_not_ascending(ragged: Ragged, least: int = 1) -> int | None:
+    """Return the first row with a value that exceeds its predecessor by less than `least`."""
+    falls = np.diff(ragged.values.astype(np.int64), prepend=0) < least
     return first_of_values(ragged, falls & (rank_in_row(ragged) > 0))
 
 
 def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
     """Return the first row with a value that is not below the row's bound [rows]."""
     return first_of_values(ragged, ragged.values.astype(np.int64) >= bounds[row_of_values(ragged)])
-
-
-def first_falling(ragged: Ragged) -> int | None:
-    """Return the first row with a value below its predecessor."""
-    falls = np.diff(ragged.values.astype(np.int64), prepend=0) < 0
-    return first_of_values(ragged, falls & (rank_in_row(ragged) > 0))
 
 
 def first_repeated(ragged: Ragged) -> int | None:
@@ -229,7 +222,7 @@ def _starts(
         yield row, f"expected {name} to start with 0, got {starts[row][:3].tolist()}"
     if role.of != "target_ids" and (row := first_not_ascending(starts)) is not None:
         yield row, f"expected rising {name}, got {starts[row].tolist()}"
-    if (row := first_falling(starts)) is not None:
+    if (row := first_not_ascending(starts, 0)) is not None:
         yield row, f"expected {name} that never fall, got {starts[row].tolist()}"
 
 
