@@ -69,7 +69,7 @@ class Model(FlopCounts, nn.Module):
         self.vocab_size = vocab_size
         with SkipInitialValues():
             self.family = FAMILIES.create(config.family, config, rows)
-            self.use_heads(config, build_heads(config, self.family, vocab_size))
+            self.use_heads(config, _build_heads(config, self.family, vocab_size))
 
         if config.quantization is not None:
             round_while_training(self, config.quantization)
@@ -250,7 +250,7 @@ def _ponder_loss(outputs: Sequence[Sequence[Tensor]], weights: Tensor) -> Loss:
     return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 
 
-def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> Heads:
+def _build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> Heads:
     """Build the heads of a configuration; tied heads share the token table of the family."""
     classes = {name: HEADS.load_class(name) for name in config.heads}
     # a head of the decoder has its sizes
