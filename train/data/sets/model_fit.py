@@ -206,7 +206,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
             and name not in names_of((*family.reads, *family.optional))
         ):
             yield name, f"a family that reads it, which {model.family} does not"
-        elif role.use == "label" and not role.of:
+        elif role.use == "label" and not (role.of or role.head):
             kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
             readers = (kind.columns[name] for kind in kinds if name in kind.columns)
             yield name, next(readers, "a key of an extension that is not there")
