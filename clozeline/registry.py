@@ -40,7 +40,13 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import Extension, find_extensions, list_extensions, refuse_twins
+from clozeline.extension_list import (
+    HIDE,
+    Extension,
+    find_extensions,
+    list_extensions,
+    refuse_twins,
+)
 
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
@@ -184,16 +190,23 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
 
         Those of hidden extensions are there, too, and cannot be set.
         """
-        hidden = (each for each in find_extensions().values() if each not in list_extensions())
         of_hidden = {
-            name: AddedKey(name, partial(self.load_class, name), hidden=each.name)
+            name: AddedKey(name, partial(self.load_class, name), hidden=extension)
+            for name, extension in self.find_hidden().items()
+        }
+        shown = {name: AddedKey(name, partial(self.load_class, name)) for name in self.available()}
+        return of_hidden | shown
+
+    def find_hidden(self) -> dict[str, str]:
+        """Return the algorithms of hidden extensions, each with its extension."""
+        hidden = (each for each in find_extensions().values() if each not in list_extensions())
+        return {
+            name: each.name
             for each in hidden
             for name in _list_modules(
                 self.folder, _find_folders(self.address or self.name, (each,)), ()
             )
         }
-        shown = {name: AddedKey(name, partial(self.load_class, name)) for name in self.available()}
-        return of_hidden | shown
 
     def options_class(self, name: str) -> type | None:
         """Return the class of the options of an algorithm, if it has one."""
@@ -238,6 +251,8 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         near = difflib.get_close_matches(name, known, n=1)
         spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         hint = translate_algorithm(self.name, name, known) or spelled
+        if extension := self.find_hidden().get(name):
+            hint = f"the extension {extension}, which {HIDE} hides, has it: leave it out there"
         return f"no algorithm in {self.folder} is called '{name}'; {hint}"
 
     def _compact(self, file: str) -> str:

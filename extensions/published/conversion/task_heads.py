@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import HIDE
 from clozeline.model.configuration.head import ClassifierOptions, default_labels
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
@@ -80,6 +81,12 @@ def read_head(
         )
         if keys is not None:
             return name, options | keys
+
+    if not heads_of(ending) and (hidden := {*HEADS.find_hidden().values()}):
+        raise ConfigurationError(
+            f"config.json: architectures: no head of {ending} is there: {HIDE} hides "
+            f"{', '.join(sorted(hidden))}, leave it out there"
+        )
 
     raise ConfigurationError(
         f"config.json: problem_type: no head of {ending} supports "

@@ -16,7 +16,7 @@ from clozeline.extensions.published.conversion.task_heads import (
     label_names,
 )
 from clozeline.extensions.published.model_types.bert import FIXED
-from clozeline.model.configuration.head import ClassifierOptions
+from clozeline.model.configuration.head import ClassifierOptions, default_labels
 from clozeline.model.configuration.model_config import ModelConfig
 
 _FIRST_DROPOUT_KEY = "summary_first_dropout"
@@ -118,7 +118,7 @@ class XlmKeys(KeyMap):
             }
             if endings().get(*config.heads) != "ForMultipleChoice":
                 return summary
-            labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
+            labels = default_labels(head.hidden_dim or config.dim)
             return summary | {_FIRST_DROPOUT_KEY: head.input_dropout, **label_keys(labels)}
 
         def vocab_size(self, config_json: Keys) -> int:

@@ -4,6 +4,7 @@ config.json."""
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.extension_list import HIDE
 from clozeline.extensions.published.conversion.task_heads import TaskHeadNames, endings, read_head
 from clozeline.model.registries import HEADS
 
@@ -79,5 +80,20 @@ def test_a_head_of_another_package_has_no_class(monkeypatch):
 
     try:
         assert endings() == {"classification": "ForSequenceClassification"}
+    finally:
+        endings.cache_clear()
+
+
+def test_a_hidden_extension_with_the_head_is_named(monkeypatch):
+    monkeypatch.setenv(HIDE, "tasks")
+    endings.cache_clear()
+
+    try:
+        for read in (
+            lambda: read_head("ForTokenClassification", PLAIN, labels(5), 0.1),
+            lambda: HEADS.load_class("tagging"),
+        ):
+            with pytest.raises(ConfigurationError, match="CLOZELINE_HIDE hides"):
+                read()
     finally:
         endings.cache_clear()
