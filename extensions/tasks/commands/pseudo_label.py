@@ -12,8 +12,9 @@ file in addition to the labeled one. FILE.json counts the written rows, and skip
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -42,7 +43,7 @@ class LabeledByModel:
     """A text, and the class or classes that a model assigns."""
 
     item: LabeledText
-    label: int | tuple[int, ...]
+    classes: tuple[int, ...]
     """index of the class; with several classes per row, of those above one half"""
     probability: float
     """of the class; with several per row, of the least certain decision for or against a class"""
@@ -95,7 +96,11 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
 
     assert isinstance(reader, LabeledReader), "as those of all classes"
 
-    lines = list(reader.format_lines([_with_label(row) for row in selected]))
+    rows = [
+        replace(row.item, label=next(iter(row.classes), None), target=None, classes=row.classes)
+        for row in selected
+    ]
+    lines = list(reader.format_lines(rows))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
     counts = {
@@ -110,7 +115,8 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
         "skipped": {**missing, **dropped},
         "rows_out": len(selected),
         "labeled": {
-            names[label]: number for label, number in sorted(Counter(_classes_in(selected)).items())
+            names[label]: number
+            for label, number in sorted(Counter(chain(*(row.classes for row in selected))).items())
         },
     }
 
@@ -127,22 +133,8 @@ def label_texts(
     for row, prediction in opened.answer.predict(opened.task, rows).items() if len(rows) else ():
         item = items[uids[rows.fixed["document_uid"][row].tobytes()]]
         assert isinstance(item, LabeledText), "of a task of classes"
-        judged.append(LabeledByModel(item, *opened.answer.certain_class(prediction)))
+        judged.append(LabeledByModel(item, *opened.answer.certain_classes(prediction)))
     return sorted(judged, key=lambda row: row.item.index), Counter(missing.values())
-
-
-def _with_label(row: LabeledByModel) -> LabeledText:
-    label_rows = (
-        {"label": row.label}
-        if isinstance(row.label, int)
-        else {"label": None, "classes": row.label}
-    )
-    return replace(row.item, target=None, **label_rows)
-
-
-def _classes_in(rows: Sequence[LabeledByModel]) -> Iterator[int]:
-    for row in rows:
-        yield from (row.label,) if isinstance(row.label, int) else row.label
 
 
 def select(
@@ -154,15 +146,15 @@ def select(
         >>> from clozeline.extensions.tasks.readers import LabeledText
         >>> items = [LabeledText((text,), None, None, line) for line, text in enumerate("abcd")]
         >>> shares = (0.91, 0.5, 0.99, 0.95)
-        >>> rows = [LabeledByModel(item, 0, p) for item, p in zip(items, shares, strict=True)]
+        >>> rows = [LabeledByModel(item, (0,), p) for item, p in zip(items, shares, strict=True)]
         >>> kept, dropped = select(rows, 0.9, per_class=2)
         >>> [row.item.index for row in kept], dropped
         ([2, 3], {'below_threshold': 1, 'beyond_per_class': 1})
     """
     sure = [row for row in judged if row.probability >= threshold]
-    by_class: dict[int | tuple[int, ...], list[LabeledByModel]] = defaultdict(list)
+    by_class: dict[tuple[int, ...], list[LabeledByModel]] = defaultdict(list)
     for row in sorted(sure, key=lambda row: (-row.probability, row.item.index)):
-        by_class[row.label].append(row)
+        by_class[row.classes].append(row)
     selected = [row for rows in by_class.values() for row in rows[:per_class]]
     counts = {
         "below_threshold": len(judged) - len(sure),

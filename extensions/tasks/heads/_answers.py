@@ -1,33 +1,7 @@
-"""Extract the best answer span of a row, or decide that there is none (arXiv 1810.04805 §4.2)."""
-
-from typing import NamedTuple
+"""Find the best answer span of a row (arXiv 1810.04805 §4.2)."""
 
 import torch
 from torch import Tensor
-
-
-class Answers(NamedTuple):
-    """The best answer in each row, and the score for having no answer."""
-
-    score: Tensor
-    """[B], sum of the scores of both ends; -inf in a row where no answer is possible"""
-    first: Tensor
-    """[B], first position of the best answer"""
-    last: Tensor
-    """[B], last position of the best answer"""
-    null: Tensor
-    """[B], sum of both scores at the position that means no answer"""
-
-    def of_question(self, threshold: float = 0.0) -> tuple[int, int, int] | None:
-        """Return row, first and last position of a question's answer; None: it has no answer.
-
-        The rows are the windows of one question. It has no answer if the lowest `null` of all
-        windows exceeds the score of the best span by more than `threshold`.
-        """
-        row = int(self.score.argmax())
-        if bool(self.null.min() - self.score[row] > threshold):
-            return None
-        return row, int(self.first[row]), int(self.last[row])
 
 
 def best_spans(
@@ -65,21 +39,3 @@ def best_spans(
 
     last = (highest + ends).argmax(1, keepdim=True)
     return (highest + ends).gather(1, last)[:, 0], first.gather(1, last)[:, 0], last[:, 0]
-
-
-def read_answers(
-    scores: Tensor, allowed: Tensor, null: Tensor, longest: int | None = None
-) -> Answers:
-    """Return the best answer of each window, and the score for having no answer.
-
-    Args:
-        scores: [B, T, 2], the output of a span head.
-        allowed: [B, T] bool, positions where an answer may start or end; the null position is
-            excluded.
-        null: [B], the position that means no answer, [CLS].
-        longest: maximum number of tokens of an answer; None: no limit.
-    """
-    rows = torch.arange(len(scores), device=scores.device)
-    in_text = allowed.index_put((rows, null), torch.tensor(False, device=scores.device))
-    starts, ends = scores.float().masked_fill(~in_text[..., None], -torch.inf).unbind(-1)
-    return Answers(*best_spans(starts, ends, longest), scores[rows, null].float().sum(-1))

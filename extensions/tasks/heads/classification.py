@@ -180,11 +180,11 @@ class ClassificationTaskHead(RowTaskHead):
         best = labels[prediction.index(max(prediction))]
         return {"label": best, "probability": by_name[best], "probabilities": by_name}
 
-    def certain_class(self, prediction: Any) -> tuple[int | tuple[int, ...], float]:
+    def certain_classes(self, prediction: Any) -> tuple[tuple[int, ...], float]:
         if self.metadata.multi_label:
             chosen = [index for index, chance in enumerate(prediction) if chance > 0.5]
             return tuple(chosen), min(max(chance, 1 - chance) for chance in prediction)
-        return prediction.index(max(prediction)), max(prediction)
+        return (prediction.index(max(prediction)),), max(prediction)
 
     def show(self, answer: Any) -> Any:
         if self.metadata.multi_label:

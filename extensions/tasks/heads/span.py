@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.extensions.tasks.heads._answers import Answers, read_answers
+from clozeline.extensions.tasks.heads._answers import best_spans
 from clozeline.extensions.tasks.readers import Question
 from clozeline.extensions.tasks.readers.squad import find_given
 from clozeline.extensions.tasks.sets.task_rows import record_of
@@ -210,22 +210,16 @@ class SpanTaskHead(TaskHead):
             positions = rows.columns["owned_places"][row]
             is_owned[row, torch.from_numpy(positions.astype(np.int64))] = True
 
-        is_owned[:, 0] = True  # the score of "no answer" is at position 0
-
-        # best span of each window among the allowed positions
-        starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
-        ends = scores[..., 1].float()
-        null = torch.zeros(len(rows), dtype=torch.int64)
-        answers = read_answers(
-            torch.stack((starts, ends), -1), tensors["answer_places"], null, _MAX_ANSWER_TOKENS
-        )
-        columns = [
-            column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)
-        ]
-        return list(zip(*columns, strict=True))
+        # best span of each window among the places of its text; position 0 means no answer
+        in_text = tensors["answer_places"].clone()
+        in_text[:, 0] = False
+        starts = scores[..., 0].float().masked_fill(~(in_text & is_owned), -torch.inf)
+        ends = scores[..., 1].float().masked_fill(~in_text, -torch.inf)
+        columns = *best_spans(starts, ends, _MAX_ANSWER_TOKENS), scores[:, 0].float().sum(-1)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def records(
-        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, Any]
     ) -> Iterator[tuple[int, Record]]:
         for asked in questions_of(rows):
             answer = self.extract(asked, rows, predicted, task.threshold)
@@ -289,9 +283,7 @@ class SpanTaskHead(TaskHead):
         """Return never giving an answer, if questions may have none."""
         return {"no_answer": [""] * len(questions_of(rows))} if self.metadata.unanswerable else {}
 
-    def choose_threshold(
-        self, rows: RowBatch, predicted: Mapping[int, object]
-    ) -> tuple[float, float]:
+    def choose_threshold(self, rows: RowBatch, predicted: Mapping[int, Any]) -> tuple[float, float]:
         """Return the threshold with the highest F1 on a set, and that F1; see `best_threshold`."""
         asked = questions_of(rows)
         answers = [self.extract(question, rows, predicted, math.inf) for question in asked]
@@ -306,7 +298,7 @@ class SpanTaskHead(TaskHead):
         self,
         asked: AskedQuestion,
         rows: RowBatch,
-        predicted: Mapping[int, object],
+        predicted: Mapping[int, Any],
         threshold: float = 0.0,
     ) -> FoundAnswer:
         """Return the best answer over all windows of a question, as a part of its text.
@@ -314,16 +306,13 @@ class SpanTaskHead(TaskHead):
         The answer is empty if questions may have no answer, and `null` exceeds `score` by more than
         the threshold.
         """
-        windows = Answers(
-            *map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True))
-        )
-        answer = windows.of_question(threshold if self.metadata.unanswerable else torch.inf)
-        score = float(windows.score.max())
-        null = float(windows.null.min())
-        if answer is None or not math.isfinite(score):
+        row = max(asked.rows, key=lambda row: predicted[row][0])
+        score, begin, end, _ = predicted[row]
+        null = min(predicted[row][3] for row in asked.rows)
+        is_unanswerable = self.metadata.unanswerable and null - score > threshold
+        if is_unanswerable or not math.isfinite(score):
             return FoundAnswer("", None, score, null)
-        row, begin, end = answer
-        offsets = rows.columns["offsets"][asked.rows[row]].reshape(-1, 2)
+        offsets = rows.columns["offsets"][row].reshape(-1, 2)
         start = int(offsets[begin, 0])
         return FoundAnswer(asked.context[start : int(offsets[end, 1])], start, score, null)
 

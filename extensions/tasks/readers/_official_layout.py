@@ -27,13 +27,7 @@ class OfficialLayout(LabeledReader):
         """Columns and classes of the task."""
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        file = self.find_layout(path)
-        if file is None:
-            return None
-        return (
-            (self.build(row, number, self.build_unlabeled), None)
-            for number, (_, row) in enumerate(file.rows())
-        )
+        return self.read_with_placeholders(path, self.build_unlabeled)
 
     def group_of(self, row: Row) -> str | None:
         return row.get(GROUP)

@@ -21,6 +21,11 @@ TASK: Final = "task"
 """Objective name in the manifests of task sets."""
 KEYS: Final = "tasks.reader."
 """Where a recipe has the options of a reader."""
+_ONLY_IF_SET: Final = (
+    *("unanswerable", "positive_threshold", "words"),
+    *("multi_label", "both_orders"),
+)
+"""Fields of a task that manifests hold unless they have the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +61,11 @@ class TaskMetadata:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for a manifest; some keys only if they are set."""
-        fields = {
+        return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
+            if key not in _ONLY_IF_SET or value != getattr(type(self), key)
         }
-        absent = {
-            "unanswerable": not self.unanswerable,
-            "positive_threshold": self.positive_threshold is None,
-            "words": not self.words,
-            "multi_label": not self.multi_label,
-            "both_orders": not self.both_orders,
-        }
-
-        return {key: value for key, value in fields.items() if not absent.get(key, False)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> TaskMetadata:
@@ -193,12 +190,24 @@ class TaskReader(ABC):
         """
         return self.open(path)
 
-    def find_layout(self, path: Path) -> RowFile | None:
-        """Return the file from `open_unlabeled`; None if it has no layout of the task."""
+    def read_with_placeholders(
+        self,
+        path: Path,
+        make: Callable[[Row, int], TaskItem],
+        key_of: Callable[[Row], Any] = lambda _: None,
+    ) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        """Return the rows of a file, built by `make` with consecutive indices, and their ids.
+
+        None if `open_unlabeled` finds no layout of the task.
+        """
         try:
-            return self.open_unlabeled(path)
+            file = self.open_unlabeled(path)
         except ConfigurationError:
             return None
+        return (
+            (self.build(row, number, make), None if isinstance(row, Rejected) else key_of(row))
+            for number, (_, row) in enumerate(file.rows())
+        )
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return the rows of a file with placeholder answers and ids.

@@ -56,9 +56,7 @@ class ConlluReader(OfficialLayout):
 
     def open(self, path: Path) -> RowFile:
         """Check that the first word has ten columns."""
-        rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
-        first = next((line for line in rows if not line.startswith("#")), None)
-        if first is None:
+        if not (first := self._first_word(path)):
             raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
         cells = first.split("\t")
         if len(cells) != len(_COLUMNS):
@@ -70,13 +68,16 @@ class ConlluReader(OfficialLayout):
 
     def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file with ten columns, the first of which is the number of a word."""
-        rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
-        first = next((line for line in rows if not line.startswith("#")), "")
+        first = self._first_word(path)
         if not _ROW_ID.fullmatch(first.partition("\t")[0]):
             raise ConfigurationError(
                 f"{path}: expected numbered words, as in CoNLL-U, got {first!r}"
             )
         return self.open(path)
+
+    def _first_word(self, path: Path) -> str:
+        rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
+        return next((line for line in rows if not line.startswith("#")), "")
 
     def _word(self, line: str) -> Sequence[str]:
         cells = line.split("\t")

@@ -105,13 +105,7 @@ class InstructionsReader(TaskReader):
         return file
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        file = self.find_layout(path)
-        if file is None:
-            return None
-        return (
-            (self.build(row, number, self._with_placeholder_answer), None)
-            for number, (_, row) in enumerate(file.rows())
-        )
+        return self.read_with_placeholders(path, self._with_placeholder_answer)
 
     def _with_placeholder_answer(self, row: Row, index: int) -> Dialogue:
         """Return the dialogue of a row whose last answer may be missing; any text replaces it."""

@@ -152,14 +152,11 @@ class SquadReader(TaskReader):
             return None
         reader = SquadReader(replace(self.options, unanswerable=True), self.limits)
         reader.form = self.form
-        file = reader.find_layout(path)
-        return None if file is None else reader._without_answers(file)
 
-    def _without_answers(self, file: RowFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
-        for index, row in file.rows():
-            assert not isinstance(row, Rejected), "questions are rejected when they are built"
-            entry = {**row["entry"], "answers": []}
-            yield self.build({**row, "entry": entry}, index), entry.get("id")
+        def make(row: Row, index: int) -> Question:
+            return reader.item({**row, "entry": {**row["entry"], "answers": []}}, index)
+
+        return reader.read_with_placeholders(path, make, lambda row: row["entry"].get("id"))
 
 
 def _questions(articles: Sequence[Mapping[str, object]]) -> Iterator[Row]:

@@ -256,10 +256,8 @@ class SuperglueReader(OfficialLayout):
 
         For MultiRC, of text, question and answer.
         """
-        file = self.find_layout(path)
-        return None if file is None else self._without_answers(file)
 
-    def _without_answers(self, file: RowFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
-        for count, (_, row) in enumerate(file.rows()):
-            item: Any = row if isinstance(row, Rejected) else self.build({**row, "label": 0}, count)
-            yield replace(item, index=count), None if isinstance(row, Rejected) else row.get("idx")
+        def make(row: Row, index: int) -> Any:
+            return replace(self.item({**row, "label": 0}, index), index=index)
+
+        return self.read_with_placeholders(path, make, lambda row: row.get("idx"))

@@ -3,7 +3,7 @@
 These are imported where they are used: training does not need them.
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -46,12 +46,15 @@ def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> 
     return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
 
 
-def _correlation(of: Callable[..., Any]) -> Metric:
-    """Return a correlation metric that is 0 if one side is constant."""
+def _correlation(module: str, name: str) -> Metric:
+    """Return the correlation of a library, which is 0 if one side is constant."""
 
     def compute(judged: Judged) -> float:
         sides = judged.gold, judged.guesses
-        return 0.0 if degenerate(*sides) else float(of(*sides))
+        if degenerate(*sides):
+            return 0.0
+        found = getattr(import_module(module), name)(*sides)
+        return float(getattr(found, "statistic", found))
 
     return Metric(compute)
 
@@ -106,24 +109,6 @@ def _f1(judged: Judged, **keys: Any) -> float:
     return float(f1_score(judged.gold, judged.guesses, zero_division=0.0, **keys))
 
 
-def _matthews(*sides: NDArray[Any]) -> Any:
-    from sklearn.metrics import matthews_corrcoef
-
-    return matthews_corrcoef(*sides)
-
-
-def _pearson(*sides: NDArray[Any]) -> Any:
-    from scipy.stats import pearsonr
-
-    return pearsonr(*sides).statistic
-
-
-def _spearman(*sides: NDArray[Any]) -> Any:
-    from scipy.stats import spearmanr
-
-    return spearmanr(*sides).statistic
-
-
 RETRIEVAL_METRICS: Final = {
     "accuracy": Metric(lambda judged: _mean(judged.gold == judged.guesses)),
 }
@@ -139,7 +124,7 @@ CLASS_METRICS: Final = {
     **CHOICE_METRICS,
     **_F1_METRICS,
     "f1": Metric(positive_f1),
-    "matthews_correlation": _correlation(_matthews),
+    "matthews_correlation": _correlation("sklearn.metrics", "matthews_corrcoef"),
     "exact_match": Metric(right_questions),
     "gender_parity": Metric(equal_pairs),
 }
@@ -150,6 +135,6 @@ SEVERAL_METRICS: Final = {
 }
 """Of rows with any number of classes."""
 NUMBER_METRICS: Final = {
-    "pearson": _correlation(_pearson),
-    "spearman": _correlation(_spearman),
+    "pearson": _correlation("scipy.stats", "pearsonr"),
+    "spearman": _correlation("scipy.stats", "spearmanr"),
 }

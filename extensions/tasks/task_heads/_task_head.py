@@ -214,7 +214,7 @@ class TaskHead(ABC):
         """Return the fields of the record of an item without tokens, except the reason."""
         return {}
 
-    def certain_class(self, prediction: object) -> tuple[int | tuple[int, ...], float]:
+    def certain_classes(self, prediction: object) -> tuple[tuple[int, ...], float]:
         """Return the class or classes of a row, and the lowest probability among them.
 
         Only for heads with `pseudo_labels`.

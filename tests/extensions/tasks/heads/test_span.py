@@ -22,6 +22,7 @@ from clozeline.extensions.tasks.task_heads._squad_metrics import (
     token_f1,
 )
 from clozeline.extensions.tasks.task_heads._task_head import Judged
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
 from tests.shard_sets import roles_of
@@ -178,6 +179,20 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path):
     assert scored.metrics["f1"] == scored.metrics["answerable_f1"] == 1.0
     assert list(scored.baselines["no_answer"].values()) == [0.5, 0.5, 0.0, 0.0]
     assert scored_by(V1, rows).metrics["exact_match"] == 0.5
+
+
+@pytest.mark.parametrize(("threshold", "text"), [(0.4, ""), (0.5, "bc"), (0.6, "bc")])
+def test_no_answer_has_to_exceed_the_threshold_over_all_windows(threshold, text):
+    """Windows with spans 1.0 and 2.5, and no answer 9.0 and 3.0: a difference of exactly the
+    threshold leaves the answer, as in the published code of SQuAD 2.0."""
+    offsets = Ragged.from_lists([[0, 0, 0, 1, 1, 2, 2, 3]] * 2, np.uint32)
+    rows = RowBatch({}, {"offsets": offsets})
+    asked = AskedQuestion("", "abc", ("bc",), (0, 1))
+    predicted = {0: (1.0, 1, 2, 9.0), 1: (2.5, 2, 3, 3.0)}
+    found = SpanTaskHead(V2).extract(asked, rows, predicted, threshold)
+
+    assert (found.text, found.score, found.null) == (text, 2.5, 3.0)
+    assert SpanTaskHead(V1).extract(asked, rows, predicted).text == "bc"
 
 
 def test_answers_begin_where_they_have_most_context(tmp_path):

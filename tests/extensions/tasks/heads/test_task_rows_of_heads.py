@@ -158,12 +158,12 @@ def test_records_say_the_class_and_how_sure_the_model_is():
         "probability": sure,
         "probabilities": {"0": 1 - sure, "1": sure},
     }
-    assert one.certain_class(chances) == (1, sure)
+    assert one.certain_classes(chances) == ((1,), sure)
 
     record = several.record([0.25, sure, 0.5])
 
     assert (record["labels"], record["probabilities"]["b"]) == (["b"], sure)
-    assert several.certain_class([0.9375, sure, 0.0625]) == ((0, 1), sure)
+    assert several.certain_classes([0.9375, sure, 0.0625]) == ((0, 1), sure)
     assert [*several.classes(["a"], record)] == [(["a"], ["b"])]
     assert [*one.classes("0", {"label": "1"})] == [(["0"], ["1"])]
     assert [one.show(1), several.show([1, 0, 1])] == ["1", ["a", "c"]]
