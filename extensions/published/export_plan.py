@@ -1,4 +1,4 @@
-"""Plan an export: the class of transformers for a model, its parts and files, or a refusal.
+"""Plan an export: the class of transformers for a model, its parts, or a refusal.
 
 A plan needs a configuration and the size of a vocabulary, but no weights. `new` and the start of a
 training print the plan; `export-model` follows it.
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.extensions.published.conversion.export import (
-    Export,
     continue_published,
     export_checkpoint,
     model_without_weights,
@@ -21,14 +20,12 @@ from clozeline.extensions.published.conversion.export import (
     split_models,
 )
 from clozeline.extensions.published.conversion.published_texts import find_published
-from clozeline.extensions.published.conversion.tensor_files import weight_files
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.checkpoints.sources import NewModel
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
 from clozeline.model.registries import HEAD_KEYS
-from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
-from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
+from clozeline.pipeline.tokenize.published.exporting import TextForm
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import RecordedSet
@@ -74,8 +71,6 @@ class PlannedModel:
     """keys that no class supports, and the values that a class would support"""
     others: Mapping[str, str] = field(default_factory=dict)
     """arguments of `export-model` → class of transformers with them"""
-    files: tuple[str, ...] = ()
-    """files of the folder in the order of writing; config.json is last"""
 
 
 @dataclass(frozen=True)
@@ -107,14 +102,6 @@ class ExportPlan:
             ]
         return [f"{'export' if number == 0 else '':11}{line}" for number, line in enumerate(lines)]
 
-    def file_lines(self) -> list[str]:
-        """Return the files of each folder, in the order in which they are written."""
-        return [
-            f"{model.part or 'files':11}{', '.join(model.files)}"
-            for model in self.models
-            if model.files
-        ]
-
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
         plan = asdict(self)
@@ -145,16 +132,14 @@ def plan_export(
     tensors = {name: tensor.to("meta") for name, tensor in checkpoint.tensors.items()}
     unread = {name: tensor.to("meta") for name, tensor in checkpoint.unread.items()}
     parts = parts_of(replace(checkpoint, tensors=tensors, unread=unread), request)
-    plan = ExportPlan(
+    return ExportPlan(
         request,
-        (),
+        tuple(_plan_part(name, part, request) for name, part in parts.items()),
         text_form(checkpoint.config, recorded),
         tokenizer,
         pooling,
         without_added_keys(checkpoint).notes,
     )
-
-    return replace(plan, models=tuple(_plan_part(name, part, plan) for name, part in parts.items()))
 
 
 def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkpoint]:
@@ -163,44 +148,19 @@ def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkp
     return split_models(select_heads(checkpoint, request.heads) if request.heads else checkpoint)
 
 
-def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
+def _plan_part(name: str, part: Checkpoint, request: ExportRequest) -> PlannedModel:
+    body_alone = request.body_alone
     try:
-        export = export_checkpoint(
-            part, model_type=plan.request.model_type, body_alone=plan.request.body_alone
-        )
+        export = export_checkpoint(part, model_type=request.model_type, body_alone=body_alone)
     except ClozelineError as error:
         return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
 
     return PlannedModel(
         name,
         export.architecture,
-        () if plan.request.body_alone else tuple(part.config.heads),
+        () if body_alone else tuple(part.config.heads),
         sum(tensor.numel() for tensor in export.tensors.values()),
-        files=tuple(_files_of(export, part, plan)),
     )
-
-
-def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[str]:
-    """Yield the files of a folder, in the order in which they are written."""
-    # tokenizer and weights
-    if plan.tokenizer is not None:
-        yield from sorted(map(str, tokenizer_files(plan.tokenizer)))
-    if plan.request.quantization is None:
-        yield from weight_files(export.tensors, plan.request.max_shard_size)
-    else:
-        yield "model.safetensors"
-
-    # the modules of sentence-transformers, and the settings of generation
-    if plan.pooling:
-        yield from ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
-        yield from (
-            ("2_Dense/config.json", "2_Dense/model.safetensors") if plan.pooling == POOLER else ()
-        )
-
-    carried = plan.tokenizer is not None and Path(GENERATION) in tokenizer_files(plan.tokenizer)
-    if export.generation and not carried and (GENERATION in part.published or not part.published):
-        yield GENERATION
-    yield from (CARD, MODEL)
 
 
 def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:

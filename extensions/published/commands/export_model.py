@@ -96,11 +96,7 @@ def _export(options: ExportModelOptions) -> int:
     )
 
     if options.dry_run:
-        print(
-            json.dumps(plan.as_dict(), indent=2)
-            if options.json
-            else "\n".join([*plan.lines(), *plan.file_lines()])
-        )
+        print(json.dumps(plan.as_dict(), indent=2) if options.json else "\n".join(plan.lines()))
         return (
             0 if all(model.architecture for model in plan.models) else _EXIT_NO_TRANSFORMERS_CLASS
         )

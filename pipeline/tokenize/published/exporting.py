@@ -153,7 +153,11 @@ def export_tokenizer(
     published = PublishedMetadata.find(folder)
     form = form or TextForm()
     read = _load_published(folder, published, tokenizer, model)
-    copied = tokenizer_files(folder) if read is not None else _portable_files(folder)
+    copied = (
+        _portable_files(folder)
+        if read is None
+        else [name for name in published_files(folder) if name != Path(MODEL)]
+    )
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
@@ -198,17 +202,6 @@ def export_tokenizer(
         published=[str(name) for name in copied],
         changed=[str(name) for name in theirs if name not in copied],
     )
-
-
-def tokenizer_files(folder: Path) -> list[Path]:
-    """Return the files that an export of a tokenizer folder will have.
-
-    The publisher's files are written back. One exception cannot be known here: transformers may
-    read them by another class, chosen by the type of the model.
-    """
-    if _may_be_written_back(folder, PublishedMetadata.find(folder)):
-        return [name for name in published_files(folder) if name != Path(MODEL)]
-    return [*_portable_files(folder), Path(_MODEL_FILE), Path(_CONFIG_FILE)]
 
 
 def _may_be_written_back(folder: Path, published: PublishedMetadata) -> bool:
