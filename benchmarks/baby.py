@@ -20,23 +20,24 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import ROOT, parser, system_load
+from benchmarks.harness import ROOT, parser, system_load, table_text
 
 import yaml
 
 from benchmarks.baby_scores import score_by_harness, score_counts, score_folder, write_causal
-from benchmarks.compression import clozeline, keep_result
-from benchmarks.few_labels import recipe_of, write_parts
+from benchmarks.compression import clozeline, keep_result, path_list
+from benchmarks.few_labels import tuning_words
 from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.extensions.tasks.finetuning_scores import mean_text, read_scored
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import read_texts
-from clozeline.report.charts import Plot, dot, polyline, text
+from clozeline.report.charts import Plot, dot, polyline, short, text
 from clozeline.tools.start.multirun.runner import run_step
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -45,9 +46,9 @@ from clozeline.train.distributed.launcher import free_port
 
 SMALLEST = None
 CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
+TRAINING: Final = CONFIGS / "train.yaml"
 HARNESS: Final = 5
 """Paradigms that lm-eval scores too, where it is installed."""
-CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
 SMALLER: Final = {
     "int8": ["method=int8"],
     "int8_dynamic": ["method=int8_dynamic"],
@@ -64,9 +65,9 @@ SMALLER: Final = {
 }
 """Ways to make the last checkpoint smaller, without training."""
 HELDOUT_ROWS: Final = 1000
-BATCH = 16
-EPOCHS = 4
-RATE = "1e-3"
+LABELS: Final = 1000
+"""Training rows of a task, about."""
+SEEDS: Final = 5
 _COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
 
 
@@ -78,57 +79,28 @@ class Baby:
         self.options = options
         self.data = output / "data"
         self.run = output / "run"
+        self.pairs = read_pairs(options.pairs, options.most)
         self.exports = output / "exports"
-        self.keys = yaml.safe_load((CONFIGS / options.config).read_text(encoding="utf-8"))
+        self.keys = yaml.safe_load(TRAINING.read_text(encoding="utf-8"))
 
     def make_sets(self) -> None:
         """Make the rows, and write the texts that they come from."""
-        files = f"[{', '.join(str(path.resolve()) for path in self.options.text)}]"
-        clozeline(
-            "pipeline",
-            "--config",
-            CONFIGS / "pipeline.yaml",
-            f"input={files}",
-            f"output={self.data}",
-        )
-
-        if not (self.output / "texts").exists():
-            clozeline(
-                "export-documents",
-                self.data / "dedup" / "documents",
-                f"output={self.output / 'texts'}",
-            )
+        files = f"input={path_list(self.options.text)}"
+        clozeline("pipeline", "--config", CONFIGS / "pipeline.yaml", files, f"output={self.data}")
+        texts = self.output / "texts"
+        if not texts.exists():
+            clozeline("export-documents", self.data / "dedup" / "documents", f"output={texts}")
 
     def train(self) -> None:
         """Train, or go on; a share of the steps has all phases."""
+        ranks = ("--num_accelerators", str(self.options.ranks))
+        start = ["deepspeed", *ranks, "--master_port", str(free_port()), "--quiet", "train/main.py"]
         words = [f"data.folder={self.data}", f"output={self.run}"]
         if self.options.share < 1:
             steps = round(self.keys["steps"] * self.options.share)
             words += [f"steps={steps}", f"evaluate.every={max(1, steps // 4)}"]
-
-        launcher = [
-            "deepspeed",
-            "--num_accelerators",
-            str(self.options.ranks),
-            "--master_port",
-            str(free_port()),
-        ]
-
-        start = [
-            *launcher,
-            "--quiet",
-            "train/main.py",
-            "--config",
-            str(CONFIGS / self.options.config),
-        ]
-
-        run_step(
-            *start,
-            *words,
-            *self.options.train,
-            accelerator=None,
-            variables={"OMP_NUM_THREADS": "1"},
-        )
+        words += ["--config", str(TRAINING), *self.options.train]
+        run_step(*start, *words, accelerator=None, variables={"OMP_NUM_THREADS": "1"})
 
     def find_checkpoints(self) -> dict[str, tuple[int, float]]:
         """Return step and words seen of the checkpoints that stay, by name: `1M`.
@@ -144,7 +116,7 @@ class Baby:
             (tokens,), name = milestone_tokens([entry], per_word), entry.removesuffix(" words")
             if later := [each for each in seen if each[1] * per_word >= tokens]:
                 found[name] = later[0]
-        return found if seen[-1] in found.values() else found | {name_of(seen[-1][1]): seen[-1]}
+        return found if seen[-1] in found.values() else found | {short(seen[-1][1]): seen[-1]}
 
     def export(self, name: str, step: int) -> Path:
         """Export a checkpoint; one that was interrupted has no config.json."""
@@ -156,7 +128,6 @@ class Baby:
 
     def score_pairs(self, checkpoints: Mapping[str, tuple[int, float]]) -> dict[str, Any]:
         """Return the accuracies of each checkpoint and of the n-grams on minimal pairs."""
-        pairs = read_pairs(self.options.pairs, self.options.most)
         scores = self.output / "pairs"
         found = {}
         last = [*checkpoints][-1]
@@ -164,25 +135,22 @@ class Baby:
         for name, (step, _) in checkpoints.items():
             folder = self.export(name, step)
             found[name] = keep_result(
-                scores / f"{name}.json", partial(score_folder, folder, pairs, name == last)
+                scores / f"{name}.json", partial(score_folder, folder, self.pairs, name == last)
             )
 
         texts = self.output / "texts"
         found["n-grams"] = keep_result(
-            scores / "n-grams.json", lambda: score_counts([*read_texts(texts)], pairs, folder)
+            scores / "n-grams.json", lambda: score_counts([*read_texts(texts)], self.pairs, folder)
         )
         return found
 
-    def compare_harness(self, folder: Path) -> dict[str, float] | None:
-        """Return the accuracies of lm-eval on a few paradigms; None where it is not installed."""
-        try:
-            import lm_eval  # noqa: F401
-        except ImportError:
-            return None
-        pairs = read_pairs(self.options.pairs, self.options.most)
+    def compare_harness(self, folder: Path) -> dict[str, float]:
+        """Return the accuracies of lm-eval on a few paradigms; none where it is not installed."""
+        if find_spec("lm_eval") is None:
+            return {}
         found: dict[str, float] = keep_result(
             self.output / "harness.json",
-            lambda: score_by_harness(write_causal(folder), pairs, HARNESS),
+            lambda: score_by_harness(write_causal(folder), self.pairs, HARNESS),
         )
         return found
 
@@ -196,9 +164,8 @@ class Baby:
             file.parent.mkdir(exist_ok=True)
             sets = self.data / "corrupt" / "causal"
             words = [f"perplexity={sets / 'heldout'}", f"step={step}", f"output={file}"]
-            clozeline(
-                "evaluate", self.run, *words, *([f"baseline={sets / 'train'}"] if last else [])
-            )
+            words += [f"baseline={sets / 'train'}"] if last else []
+            clozeline("evaluate", self.run, *words)
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
 
@@ -210,9 +177,8 @@ class Baby:
         found = []
 
         for name, words in {"as trained": [], **SMALLER}.items():
-            folder = (
-                self.output / "smaller" / "-".join(re.findall(r"\w+", name)) if words else self.run
-            )
+            folder = self.output / "smaller" / "-".join(re.findall(r"\w+", name))
+            folder = folder if words else self.run
             if words and not (folder / "compression.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 clozeline("compress", self.run, *words, f"output={folder}", "repeats=1")
@@ -225,46 +191,21 @@ class Baby:
 
     def _perplexities(self, folder: Path) -> dict[str, float]:
         model = TrainedModel.open(folder).model
-        sets = self.data / "corrupt"
-        kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
+        sets = {kind: self.data / "corrupt" / kind / "heldout" for kind in ("causal", "masked")}
         return {
-            kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats)
-            for kind, shards in kinds.items()
+            kind: math.exp(label_loss(model, open_shards(path), HELDOUT_ROWS).nats)
+            for kind, path in sets.items()
         }
 
     def tune(self, word: str) -> list[str]:
         """Fine-tune on a task from all weights and from random ones; return a row of the table."""
-        task, _, files = word.partition("=")
-        paths = [Path(path).resolve() for path in files.split(",")]
-        labels = self.options.labels
-        dev, train = write_parts(task, paths, self.output / "files" / task, [labels], 0.3)
-        steps = labels * EPOCHS // BATCH
-        keys = [
-            f"task={recipe_of(task)}",
-            f"train={train}",
-            f"dev={dev}",
-            f"seeds={self.options.seeds}",
-        ]
-
-        keys += [
-            f"optimizer.learning_rate={RATE}",
-            f"data.global_batch={BATCH}",
-            f"data.micro_batch={BATCH}",
-        ]
-
-        keys += [
-            f"steps={steps}",
-            f"schedule.warmup={steps // 10}",
-            f"evaluate.every={steps}",
-            "zero.stage=0",
-        ]
-
-        keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, [])]
-        row = [task]
+        task, keys = tuning_words(word, LABELS)
+        row = []
 
         for begin in ("all", "random"):
             output = self.output / "tuned" / f"{task}-{begin}"
-            clozeline("finetune", self.run, *keys, f"from={begin}", f"output={output}")
+            words = [*keys, f"seeds={SEEDS}", f"from={begin}", f"output={output}"]
+            clozeline("finetune", self.run, *words)
             runs = read_scored(output)
             metric = runs[0].facts.metrics[0]
             row.append(mean_text([run.metrics[metric] for run in runs], 3))
@@ -272,15 +213,9 @@ class Baby:
         baselines = runs[0].scores["baselines"].items()
         return [
             f"{task}, {metric}",
-            *row[1:],
+            *row,
             ", ".join(f"{name} {values[metric]:.3f}" for name, values in baselines),
         ]
-
-
-def name_of(words: float) -> str:
-    """Return a number of words as `100k`, `1M` or `30.2M`."""
-    size, letter = (1e6, "M") if words >= 1e6 else (1e3, "k")
-    return f"{round(words / size, 1):g}{letter}"
 
 
 def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) -> str:
@@ -298,7 +233,7 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     )
 
     shapes = [plot.y_axis(), polyline([(40, 230), (470, 230)], "#8886", width=1)]
-    shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
+    shapes += [text(plot.x(x), 244, short(10**x), anchor="middle") for x, _ in logs]
     shapes += [
         text(255, 262, "words seen (log)", anchor="middle"),
         polyline(plot.project(logs), _COLORS[0], width=2),
@@ -314,9 +249,7 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
         shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
         shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
 
-    title = (
-        f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
-    )
+    title = f"BLiMP, percent correct: {', '.join(f'{short(10**x)} words {y:.1f}' for x, y in logs)}"
     style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
     head = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" '
@@ -325,12 +258,14 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     return f"{head}<style>{style}</style>{''.join(shapes)}</svg>\n"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)) + "\n"
-
-
 def percent(scores: Mapping[str, Any]) -> str:
     return f"{100 * scores['mean']:.1f}"
+
+
+def scores_text(title: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of accuracies and ties by name."""
+    rows = [(name, percent(of), of["ties"]) for name, of in scores.items()]
+    return table_text((title, "BLiMP, %", "ties"), rows)
 
 
 def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
@@ -344,6 +279,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()
     }
     counts = pairs["n-grams"]
+    five = counts["5-gram"]
     first, *_ = checkpoints
     levels = {f"{checkpoints[first][0]} steps": pairs[first]["causal"]["mean"]}
     levels |= {name: scores["mean"] for name, scores in counts.items()}
@@ -353,43 +289,25 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         [
             name,
             f"{step:,}",
-            name_of(words),
+            short(words),
             percent(pairs[name]["causal"]),
             f"{nats[name]['perplexity']:.1f}",
         ]
         for name, (step, words) in checkpoints.items()
     ]
 
-    parts = [table(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows)]
-    parts.append(
-        table(
-            ("control on the same pairs", "BLiMP, %", "ties"),
-            [[name, percent(scores), str(scores["ties"])] for name, scores in counts.items()],
-        )
-    )
-
-    parts.append(
-        table(
-            ("score of the last checkpoint", "BLiMP, %", "ties"),
-            [[name, percent(scores), str(scores["ties"])] for name, scores in pairs[last].items()],
-        )
-    )
-
     ours = pairs[last]
-    five = counts["5-gram"]["paradigms"]
-    parts.append(
-        table(
-            ("paradigm", *ours, "5-gram"),
-            [
-                [
-                    name,
-                    *(f"{100 * scores['paradigms'][name]:.1f}" for scores in ours.values()),
-                    f"{100 * five[name]:.1f}",
-                ]
-                for name in five
-            ],
-        )
-    )
+    paradigms = [
+        [name, *(f"{100 * scores['paradigms'][name]:.1f}" for scores in (*ours.values(), five))]
+        for name in five["paradigms"]
+    ]
+
+    parts = [
+        table_text(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows),
+        scores_text("control on the same pairs", counts),
+        scores_text("score of the last checkpoint", ours),
+        table_text(("paradigm", *ours, "5-gram"), paradigms),
+    ]
 
     if harness := baby.compare_harness(baby.exports / last):
         most = max(
@@ -399,13 +317,11 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
             f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n"
         )
 
-    parts.append(
-        table(
-            ("without further training", "causal perplexity", "masked perplexity"), baby.compress()
-        )
-    )
+    untrained = ("without further training", "causal perplexity", "masked perplexity")
+    parts.append(table_text(untrained, baby.compress()))
     if tuned := [baby.tune(word) for word in baby.options.task]:
-        parts.append(table(("task", "from all weights", "from random weights", "baselines"), tuned))
+        weights = ("task", "from all weights", "from random weights", "baselines")
+        parts.append(table_text(weights, tuned))
     base = nats[last]["baseline"]
     parts.append(
         f"Perplexity of a {base['ngram']}-gram of the same tokens: {base['perplexity']:.1f}.\n"
@@ -421,10 +337,7 @@ def main() -> None:
         __doc__,
         share=(1.0, "share of the rows to train on"),
         ranks=(2, "processes that train"),
-        labels=(1000, "training rows of a task"),
-        seeds=5,
         most=(int, "pairs of a paradigm; default: all"),
-        config="train.yaml",
     )
 
     made.add_argument("output", type=Path)

@@ -123,10 +123,6 @@ class Counts:
         return float(self._models[order].log_probabilities(ids).sum())
 
 
-def split_words(text: str) -> list[str]:
-    return _WORD.findall(text)
-
-
 def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
     """Return the share of pairs whose good sentence has the higher sum, by paradigm, and its mean.
 
@@ -170,20 +166,22 @@ def score_counts(texts: Sequence[str], pairs: Sequence[Pair], folder: Path) -> d
 
     The tokens are those of an exported folder.
     """
-    words = Counts(map(split_words, texts), ORDERS.values())
-    cut = [split_words(text) for text in sentences(pairs)]
-    found = {
-        name: accuracies(pairs, np.array([words.sum(row, order) for row in cut]))
-        for name, order in ORDERS.items()
-    }
     backend = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
-    tokens = Counts(
-        (one.tokens for one in backend.encode_batch(list(texts), add_special_tokens=False)), [5]
-    )
-    cut = [one.tokens for one in backend.encode_batch(sentences(pairs), add_special_tokens=False)]
-    return found | {
-        "5-gram of tokens": accuracies(pairs, np.array([tokens.sum(row, 5) for row in cut]))
-    }
+
+    def cut_tokens(rows: Sequence[str]) -> Iterator[list[str]]:
+        return (one.tokens for one in backend.encode_batch(list(rows), add_special_tokens=False))
+
+    def cut_words(rows: Sequence[str]) -> Iterator[list[str]]:
+        return map(_WORD.findall, rows)
+
+    found = {}
+    for cut, orders in ((cut_words, ORDERS), (cut_tokens, {"5-gram of tokens": 5})):
+        counts = Counts(cut(texts), orders.values())
+        rows = [*cut(sentences(pairs))]
+        for name, order in orders.items():
+            sums = np.array([counts.sum(row, order) for row in rows])
+            found[name] = accuracies(pairs, sums)
+    return found
 
 
 def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[str, float]:
@@ -206,16 +204,13 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
                 "task": name,
                 "dataset_path": "json",
                 "dataset_kwargs": {"data_files": {"test": str(file)}},
-            }
-
-            task |= {
                 "test_split": "test",
                 "output_type": "multiple_choice",
                 "doc_to_text": "",
                 "doc_to_target": 0,
+                "doc_to_choice": "{{sentences}}",
+                "metric_list": [{"metric": "acc"}],
             }
-
-            task |= {"doc_to_choice": "{{sentences}}", "metric_list": [{"metric": "acc"}]}
             file.with_suffix(".yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
 
         model = HFLM(pretrained=str(causal), device=DEVICE, dtype="float32", batch_size=32)
@@ -242,20 +237,18 @@ def main() -> int:
     pairs = read_pairs(options.pairs, options.most)
     found = score_folder(options.folder, pairs, options.masked)
     print({name: round(100 * scores["mean"], 2) for name, scores in found.items()})
-    differing = {}
+    differs = False
 
     if options.harness:
         theirs = score_by_harness(write_causal(options.folder), pairs, options.harness)
         ours = found["causal"]["paradigms"]
-        print(
-            *(f"{name}: {ours[name]:.4f}, lm-eval {value:.4f}" for name, value in theirs.items()),
-            sep="\n",
-        )
-        differing = {name for name, value in theirs.items() if abs(ours[name] - value) > 1e-4}
+        for name, value in theirs.items():
+            print(f"{name}: {ours[name]:.4f}, lm-eval {value:.4f}")
+            differs |= abs(ours[name] - value) > 1e-4
         found["lm_eval"] = theirs
 
     write_json(options.json, found)
-    return int(bool(differing))
+    return int(differs)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ layers and take the same steps without its scores, with those of the teacher in 
 stored ones. Dense models of the tasks are the teacher fine-tuned, one for each seed; each method
 compresses them, or is fine-tuned from the same teacher. Every step is a command of Clozeline,
 printed before it runs. The same call goes on after an interruption: what has a result is not run
-again. A task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file and
-perhaps a test file; else 30 % of the rows are the test.
+again. A task is a recipe of `configs/recipes/tasks`, with its file and perhaps a test file; else 30
+% of the rows are the test. About `--labels` of the other rows train.
 """
 
 import json
@@ -21,21 +21,22 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
 
-from benchmarks.early import measure_exits, measure_tokens
-from benchmarks.few_labels import recipe_of, write_parts
+from benchmarks.early import Point, measure_exits, measure_tokens
+from benchmarks.few_labels import tuning_words
 from clozeline.command_line import read_words
 from clozeline.extensions.compression.commands.compress import CompressOptions, compress
 from clozeline.extensions.compression.comparison import score
-from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
-from clozeline.extensions.tasks.finetuning_scores import mean_text
+from clozeline.extensions.tasks.finetuning_scores import mean_text, read_scored
 from clozeline.files import publish_text
 from clozeline.tools.start.multirun.runner import run_at_once, run_step
+from clozeline.train.logs.json_lines import read_lines
 
 SMALLEST = None
 CONFIGS: Final = ROOT / "configs" / "compression"
@@ -47,10 +48,6 @@ LEVELS: Final = (30, 50, 70, 90)
 REMOVED: Final = ("magnitude", "heads", "rows", "layers")
 """Methods of `clozeline compress`; those that need training are keys of the trainer."""
 TRAINED: Final = ("magnitude", "movement")
-CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
-BATCH = 16
-EPOCHS = 4
-RATE = "1e-3"
 CORES: Final = os.cpu_count() or 1
 
 
@@ -78,54 +75,29 @@ class Experiment:
         self.teacher = output / "teacher"
         self.sets = output / "sets"
         self.student_set = output / "student_sets" / "corrupt" / "masked_lm"
-        self.tasks = {}
-
-        for word in options.task:
-            name, _, files = word.partition("=")
-            paths = [Path(path).resolve() for path in files.split(",")]
-            self.tasks[name] = write_parts(
-                name, paths, output / "files" / name, [options.labels], 0.3
-            )
+        self.tasks = dict(tuning_words(word, options.labels) for word in options.task)
 
     # -- sets and the teacher
 
     def make_sets(self) -> None:
         """Make the sets, train the teacher, and store its scores for the students."""
-        recipe = CONFIGS / "pipeline.yaml"
-        clozeline(
-            "pipeline",
-            "--config",
-            recipe,
-            f"input={_list(self.options.text)}",
-            f"output={self.sets}",
-        )
-
-        tokenizer = [
+        make = ("pipeline", "--config", CONFIGS / "pipeline.yaml")
+        clozeline(*make, f"input={path_list(self.options.text)}", f"output={self.sets}")
+        words = [
             "train_tokenizer=null",
             f"tokenizer.path={self.sets / 'train_tokenizer' / 'tokenizer'}",
+            f"input={path_list([self.options.student_text])}",
+            f"output={self.student_set.parents[1]}",
         ]
-        text = _list([self.options.student_text])
-        folder = self.student_set.parents[1]
-        clozeline("pipeline", "--config", recipe, *tokenizer, f"input={text}", f"output={folder}")
+        clozeline(*make, *words)
         (train,) = self.sets.glob("group/*/train")
-        words = [
-            f"data.shards={train}",
-            f"data.heldout={self.student_set / 'heldout'}",
-            f"output={self.teacher}",
-        ]
-
+        words = [f"data.shards={train}", f"data.heldout={self.student_set / 'heldout'}"]
+        words += [f"output={self.teacher}"]
         clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words, threads=CORES)
 
         for how in STORED:
-            scores = f"output={self.output / f'scores-{how}'}"
-            clozeline(
-                "teach",
-                self.teacher,
-                f"data.shards={self.student_set / 'train'}",
-                scores,
-                f"how={how}",
-                "k=16",
-            )
+            words = [f"data.shards={self.student_set / 'train'}", f"how={how}", "k=16"]
+            clozeline("teach", self.teacher, *words, f"output={self.output / f'scores-{how}'}")
 
     # -- distillation
 
@@ -133,56 +105,41 @@ class Experiment:
         """Return held-out loss and scores of students by seed and by source of teacher scores."""
         start = self.output / "start"
         if not start.exists():
-            clozeline(
-                "compress",
-                self.teacher,
-                "method=layers",
-                f"keep={STUDENT_LAYERS}",
-                f"output={start}",
-            )
+            keep = f"keep={STUDENT_LAYERS}"
+            clozeline("compress", self.teacher, "method=layers", keep, f"output={start}")
 
         train = self.student_set / "train"
         losses = "losses: [{{name: scores, temperature: 1.0, weight: 1.0, how: {}}}]"
-        cases = {"none": [f"data.shards={train}"]}
-        cases["live"] = [
-            f"data.shards={train}",
-            f"distil={{teacher: {self.teacher}, {losses.format('top')}}}",
-        ]
+        live = f"distil={{teacher: {self.teacher}, {losses.format('top')}}}"
+        cases = {"none": [f"data.shards={train}"], "live": [f"data.shards={train}", live]}
         for how in STORED:
             columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
             cases[how] = [f"data.shards={columns}", f"distil={{{losses.format(how)}}}"]
 
-        runs = {
+        bodies = {"teacher": [self.teacher]} | {
             case: [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
             for case in cases
         }
 
         def train_student(case: str, seed: int) -> None:
+            run = bodies[case][seed]
             words = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
-            words += [f"output={runs[case][seed]}", f"seed={seed}", f"data.seed={seed}"]
-            if not (runs[case][seed] / "heldout.json").exists():
+            words += [f"output={run}", f"seed={seed}", f"data.seed={seed}"]
+            if not (run / "heldout.json").exists():
                 clozeline("train", "--config", CONFIGS / "train_student.yaml", *cases[case], *words)
+                publish_text(run / "heldout.json", json.dumps(heldout_loss(run)))
 
-        run_at_once(
-            (partial(train_student, case, seed) for case in cases for seed in self.seeds), CORES
-        )
-        bodies = [self.teacher, *(run for of_case in runs.values() for run in of_case)]
-        run_at_once(
-            (partial(self._tune_body, task, body) for body in bodies for task in self.tasks), CORES
-        )
-        return [
-            self._body_row("teacher", [self.teacher]),
-            *(self._body_row(case, runs[case]) for case in cases),
-        ]
+        run_at_once((partial(train_student, *each) for each in product(cases, self.seeds)), CORES)
+        tunings = product(self.tasks, chain.from_iterable(bodies.values()))
+        run_at_once((partial(self._tune_body, *each) for each in tunings), CORES)
+        return [self._body_row(case, runs) for case, runs in bodies.items()]
 
     def _tune_body(self, task: str, body: Path) -> list[float]:
-        return self.tune(task, f"bodies/{body.name}", body, seeds=1)
+        return self.tune(task, f"bodies-{body.name}", body, seeds=1)
 
     def _body_row(self, case: str, runs: Sequence[Path]) -> dict[str, Any]:
         row: dict[str, Any] = {"part": "distillation", "case": case}
-        row["nats"] = [
-            keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs
-        ]
+        row["nats"] = [heldout_loss(run) for run in runs]
         for task in self.tasks:
             row[task] = [score for run in runs for score in self._tune_body(task, run)]
         return row
@@ -193,50 +150,21 @@ class Experiment:
         self, task: str, name: str, body: Path, *words: str, seeds: int | None = None
     ) -> list[float]:
         """Fine-tune a body on a task with each seed, and return the scores."""
-        output, (dev, train) = (
-            self.output / "tuned" / f"{task}-{name.replace('/', '-')}",
-            self.tasks[task],
-        )
-        steps = self.options.labels * EPOCHS // BATCH
-        number = seeds or len(self.seeds)
-        keys = [
-            f"task={recipe_of(task)}",
-            f"train={train}",
-            f"dev={dev}",
-            f"output={output}",
-            f"seeds={number}",
-        ]
-
-        keys += [
-            f"optimizer.learning_rate={RATE}",
-            f"data.global_batch={BATCH}",
-            f"data.micro_batch={BATCH}",
-        ]
-
-        keys += [
-            f"steps={steps}",
-            f"schedule.warmup={steps // 10}",
-            f"evaluate.every={steps}",
-            "zero.stage=0",
-        ]
-
-        keys += [
-            f"checkpoint.every={steps}",
-            "log.tensorboard=false",
-            *CHANGES.get(task, []),
-            *words,
-        ]
+        output = self._tuned(task, name)
+        keys = [*self.tasks[task], f"seeds={seeds or len(self.seeds)}", f"output={output}", *words]
 
         def measure() -> list[float]:
             clozeline("finetune", body, *keys)
-            scored = [
-                json.loads(score_task(EvaluateOptions(run=output / f"seed-{seed}"))[0])
-                for seed in range(number)
-            ]
-            return [next(iter(found["metrics"].values())) for found in scored]
+            return [next(iter(run.metrics.values())) for run in read_scored(output)]
 
         scores: list[float] = keep_result(output / "figures.json", measure)
         return scores
+
+    def _tuned(self, task: str, name: str) -> Path:
+        return self.output / "tuned" / f"{task}-{name}"
+
+    def _tune_dense(self, task: str) -> list[float]:
+        return self.tune(task, "dense", self.teacher)
 
     def compressed(self, task: str, name: str, words: Sequence[str]) -> list[float]:
         """Compress the dense model of each seed, and return the scores."""
@@ -244,7 +172,7 @@ class Experiment:
         def measure() -> list[float]:
             scores = []
             for seed in self.seeds:
-                dense = self.output / "tuned" / f"{task}-dense" / f"seed-{seed}"
+                dense = self._tuned(task, "dense") / f"seed-{seed}"
                 (train,) = (dense.parent / "sets" / "tasks").glob("*/train")
                 output = self.output / "compressed" / task / name / f"seed-{seed}"
                 shutil.rmtree(output, ignore_errors=True)  # of a call that was interrupted
@@ -262,30 +190,26 @@ class Experiment:
 
     def prune(self) -> list[dict[str, Any]]:
         """Return the scores of each pruning method at each level."""
-        trained = [
-            (task, method, level) for task in self.tasks for method in TRAINED for level in LEVELS
-        ]
-        run_at_once((partial(self.tune, task, "dense", self.teacher) for task in self.tasks), CORES)
-        run_at_once((partial(self._tune_pruned, *each) for each in trained), CORES)
+        trained = [*product(TRAINED, LEVELS)]
+        run_at_once((partial(self._tune_dense, task) for task in self.tasks), CORES)
+        run_at_once(
+            (partial(self._tune_pruned, task, *each) for task in self.tasks for each in trained),
+            CORES,
+        )
         rows = []
 
         for task in self.tasks:
-            rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))
+            rows.append(_row("pruning", "dense", task, 0, self._tune_dense(task)))
 
-            for method in REMOVED:
-                for level in LEVELS:
-                    size = (
-                        f"keep=[{_layers(level)}]"
-                        if method == "layers"
-                        else f"sparsity={level / 100}"
-                    )
-                    scores = self.compressed(task, f"{method}-{level}", [f"method={method}", size])
-                    rows.append(_row("pruning", method, task, level, scores))
+            for method, level in product(REMOVED, LEVELS):
+                is_whole = method == "layers"
+                size = f"keep=[{_layers(level)}]" if is_whole else f"sparsity={level / 100}"
+                scores = self.compressed(task, f"{method}-{level}", [f"method={method}", size])
+                rows.append(_row("pruning", method, task, level, scores))
 
-            for method in TRAINED:
-                for level in LEVELS:
-                    scores = self._tune_pruned(task, method, level)
-                    rows.append(_row("pruning", f"{method}, trained", task, level, scores))
+            for method, level in trained:
+                scores = self._tune_pruned(task, method, level)
+                rows.append(_row("pruning", f"{method}, trained", task, level, scores))
 
         return rows
 
@@ -301,9 +225,7 @@ class Experiment:
         """Return the scores of integers next to those of the dense models."""
         rows = []
         for task in self.tasks:
-            rows.append(
-                _row("quantization", "dense", task, 32, self.tune(task, "dense", self.teacher))
-            )
+            rows.append(_row("quantization", "dense", task, 32, self._tune_dense(task)))
             for method, bits in (("int8", 8), ("int8_dynamic", 8), ("int4", 4)):
                 scores = self.compressed(task, method, [f"method={method}"])
                 rows.append(_row("quantization", method, task, bits, scores))
@@ -312,38 +234,42 @@ class Experiment:
     def exit_early(self) -> list[dict[str, Any]]:
         """Return accuracy by mean depth and by tokens kept of the first classification task."""
         task = next(iter(self.tasks))
-        self.tune(task, "dense", self.teacher)
+        self._tune_dense(task)
         rows = []
 
-        for part, measure in (("exits", measure_exits), ("tokens", measure_tokens)):
-            runs = [self.output / "tuned" / f"{task}-dense" / f"seed-{seed}" for seed in self.seeds]
+        def measure(part: str, seed: int) -> list[Point]:
+            dense = self._tuned(task, "dense") / f"seed-{seed}"
+            if part == "tokens":
+                return measure_tokens(dense)
+            # off-ramps learn behind a frozen body
+            name = f"exits-{seed}"
+            self.tune(task, name, dense, "model.heads.classification.exits=after", seeds=1)
+            return measure_exits(self._tuned(task, name) / "seed-0")
+
+        for part in ("exits", "tokens"):
             points = [
                 keep_result(
-                    self.output / "early" / f"{part}-{seed}.json",
-                    lambda run=run, of=measure: of(run),
+                    self.output / "early" / f"{part}-{seed}.json", partial(measure, part, seed)
                 )
-                for seed, run in zip(self.seeds, runs, strict=True)
+                for seed in self.seeds
             ]
             for same in zip(*points, strict=True):
-                amount = fmean(point[1] for point in same)
-                rows.append(
-                    {
-                        **_row(part, same[0][0], task, 0, [point[2] for point in same]),
-                        "amount": amount,
-                    }
-                )
+                rules, amounts, scores = zip(*same, strict=True)
+                row = _row(part, rules[0], task, 0, scores)
+                rows.append({**row, "amount": fmean(amounts)})
 
         return rows
 
 
 def heldout_loss(run: Path) -> float:
     """Return the last held-out loss of a run, in nats per masked token."""
-    records = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    records = read_lines(run / "metrics.jsonl")
     *_, last = (record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record)
     return float(last)
 
 
-def _list(paths: Iterable[Path]) -> str:
+def path_list(paths: Iterable[Path]) -> str:
+    """Return files as a value of the command line."""
     return f"[{', '.join(str(path.resolve()) for path in paths)}]"
 
 
@@ -360,15 +286,15 @@ def _percent(scores: Sequence[float]) -> str:
     return mean_text([100 * score for score in scores], 2)
 
 
-def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
+def show_distillation(rows: Sequence[dict[str, Any]]) -> None:
     """Print the students by the scores that they had."""
+    _, _, _, *tasks = rows[0]  # part, case, nats
     cells = [
         (row["case"], mean_text(row["nats"], 2), *(_percent(row[task]) for task in tasks))
         for row in rows
     ]
-    print_table(
-        ("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells
-    )
+    head = ("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks))
+    print_table(head, cells)
 
 
 def show_levels(rows: Sequence[dict[str, Any]]) -> None:
@@ -381,6 +307,14 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
             scores = {row["level"]: _percent(row["scores"]) for row in own if row["case"] == case}
             cells.append((case, *(scores.get(level, "") for level in levels)))
         print_table((f"{task}, %", *map(str, levels)), cells)
+
+
+def show_early(rows: Sequence[dict[str, Any]]) -> None:
+    """Print accuracy by rule."""
+    cells = [
+        (row["part"], row["case"], f"{row['amount']:.3f}", _percent(row["scores"])) for row in rows
+    ]
+    print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
 
 
 def main() -> None:
@@ -398,22 +332,16 @@ def main() -> None:
     rows = []
     if "sets" in options.parts:
         experiment.make_sets()
-    if "distillation" in options.parts:
-        rows += (students := experiment.distil())
-        show_distillation(students, list(experiment.tasks))
 
-    for part, measure in (("pruning", experiment.prune), ("quantization", experiment.quantize)):
+    for part, measure, show in (
+        ("distillation", experiment.distil, show_distillation),
+        ("pruning", experiment.prune, show_levels),
+        ("quantization", experiment.quantize, show_levels),
+        ("early", experiment.exit_early, show_early),
+    ):
         if part in options.parts:
             rows += (found := measure())
-            show_levels(found)
-
-    if "early" in options.parts:
-        rows += (points := experiment.exit_early())
-        cells = [
-            (row["part"], row["case"], f"{row['amount']:.3f}", _percent(row["scores"]))
-            for row in points
-        ]
-        print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
+            show(found)
 
     print(system_load())
     write_json(options.json, rows)

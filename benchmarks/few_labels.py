@@ -1,94 +1,48 @@
-"""Write files of a task with few labels.
+"""Fine-tune on few labels: the keys of `clozeline finetune` that benchmarks share."""
 
-Test rows share no document with the others; training rows are drawn.
-"""
-
-import itertools
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clozeline.configuration.config import config_file, read_composed
 from clozeline.extensions.tasks.readers import Rejected, TaskReader
 from clozeline.extensions.tasks.registries import TASK_READERS
-from clozeline.extensions.tasks.sets.splits import split_by_group
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tables import read_json_value, read_text_lines
-from clozeline.seeding import hash64
 
-OF_GLUE: Final = ("cola", "mrpc", "rte")
-"""Tasks that are trained by the recipe of SST-2."""
-
-
-def recipe_of(task: str) -> str:
-    return "sst2" if task in OF_GLUE else task
+_CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
+_BATCH: Final = 16
+_EPOCHS: Final = 4
 
 
-def reader_of(task: str) -> TaskReader:
-    """Return the reader of a task's recipe, with its options."""
-    recipe = read_composed(Recipe, config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml"))
-    options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
-    reader: TaskReader = TASK_READERS.resolve(options).build(InputLimits())
-    return reader
+def tuning_words(word: str, labels: int) -> tuple[str, list[str]]:
+    """Return the name of a task, and the keys of four epochs on about so many of its rows.
 
-
-def write_parts(
-    task: str, paths: Sequence[Path], folder: Path, counts: Sequence[int], test: float
-) -> list[Path]:
-    """Write test and training rows in the format of their file.
-
-    Return the test file, then the training files.
+    `word` is TASK=FILE[,TEST]; without a test file, 30 % of the rows are the test. No two splits
+    share a document.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    reader = reader_of(task)
-    items = list(reader.read(reader.open(paths[0])))
-    splits = split_by_group(items, {} if len(paths) > 1 else {"test": test}, "train", seed=1)
-    starts = sorted({item.index for item in items})
-    ends = dict(zip(starts, [*starts[1:], None], strict=True))
-    rows = [
-        (item.index, split)
-        for item, split in zip(items, splits, strict=True)
-        if not isinstance(item, Rejected)
+    task, _, names = word.partition("=")
+    train, *tests = (Path(name).resolve() for name in names.split(","))
+    recipe = read_composed(Recipe, config_file(f"recipe:tasks/{task}", "pipeline.yaml"))
+    reader: TaskReader = TASK_READERS.resolve(recipe["tasks"]["reader"]).build(InputLimits())
+    rows = sum(not isinstance(item, Rejected) for item in reader.read(reader.open(train)))
+    shares = {} if tests else {"dev": 0.3}
+    rest = 1 - sum(shares.values()) - labels / rows
+    shares |= {"rest": rest} if rest > 0 else {}
+    steps = labels * _EPOCHS // _BATCH
+    return task, [
+        f"task={task}",
+        f"train={train}",
+        *(f"dev={test}" for test in tests),
+        f"tasks.split_off={json.dumps(shares)}",
+        "optimizer.learning_rate=1e-3",
+        f"data.global_batch={_BATCH}",
+        f"data.micro_batch={_BATCH}",
+        f"steps={steps}",
+        f"schedule.warmup={steps // 10}",
+        f"evaluate.every={steps}",
+        f"checkpoint.every={steps}",
+        "zero.stage=0",
+        "log.tensorboard=false",
+        *_CHANGES.get(task, []),
     ]
-
-    training = sorted(
-        (start for start, split in rows if split == "train"), key=lambda at: hash64("labels", at)
-    )
-    questions = ".json" in paths[0].suffixes
-    lines = (
-        []
-        if questions
-        else [
-            line if isinstance(line, str) else ""
-            for _, line in read_text_lines(paths[0], InputLimits())
-        ]
-    )
-
-    def write(name: str, chosen: Sequence[int]) -> Path:
-        path = folder / f"{name}{paths[0].name.removesuffix('.zst')}"
-        if questions:
-            path.write_text(json.dumps(select_questions(paths[0], set(chosen))), encoding="utf-8")
-            return path
-        parts = [lines[: starts[0]], *(lines[start : ends[start]] for start in sorted(chosen))]
-        path.write_text("".join(f"{line}\n" for part in parts for line in part), encoding="utf-8")
-        return path
-
-    test_file = (
-        paths[1]
-        if len(paths) > 1
-        else write("test-", [start for start, split in rows if split == "test"])
-    )
-
-    return [test_file, *(write(f"{count}-", training[:count]) for count in counts)]
-
-
-def select_questions(path: Path, chosen: set[int]) -> Any:
-    """Return a file of questions with only some of them, by their index."""
-    data = read_json_value(path, InputLimits())
-    numbers = itertools.count()
-    for article in data["data"]:
-        for paragraph in article["paragraphs"]:
-            paragraph["qas"] = [asked for asked in paragraph["qas"] if next(numbers) in chosen]
-    return data

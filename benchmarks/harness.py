@@ -202,18 +202,25 @@ def verdict(holds: bool) -> str:
     return "yes" if holds else "NO"
 
 
-def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title: str = "") -> None:
-    """Print a Markdown table with aligned columns."""
+def table_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a Markdown table with aligned columns."""
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
-    print(f"\n{title}\n" if title else "")
+    text = ""
     for first, *rest in lines:
         cells = [
             first.ljust(widths[0]),
             *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
         ]
-        print(f"| {' | '.join(cells)} |")
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title: str = "") -> None:
+    """Print a Markdown table with aligned columns."""
+    print(f"\n{title}\n" if title else "")
+    print(table_text(head, rows), end="")
 
 
 def print_rows(
