@@ -19,7 +19,6 @@ runs; a contender and seed with a result is not run again.
 
 import json
 import os
-import resource
 import shutil
 import sys
 import time
@@ -27,15 +26,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final
 
-from benchmarks.harness import parser, print_table, run_script, system_load, write_json
+from benchmarks.harness import (
+    cpu_seconds,
+    parser,
+    print_table,
+    run_script,
+    system_load,
+    write_json,
+)
 
 import numpy as np
 import yaml
 
-from benchmarks.compression import clozeline, keep_result
+from benchmarks.compression import clozeline, keep_result, path_list
 from benchmarks.peers.pretraining import LAYERS, LENGTH, TRAINERS
 from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.tasks.finetuning_scores import (
@@ -80,11 +86,11 @@ class Hour:
 
     def make_sets(self) -> None:
         """Write our templates, and make one tokenizer and the rows of all."""
-        files = ", ".join(str(path.resolve()) for path in self.options.texts)
         for kind, model in TEMPLATES.items():
             folder = self.output / kind
             if not (folder / "train.yaml").exists():
-                clozeline("new", folder, f"input=[{files}]", f"model={model}")
+                files = f"input={path_list(self.options.texts)}"
+                clozeline("new", folder, files, f"model={model}")
             self.keys[kind] = yaml.safe_load((folder / "train.yaml").read_text(encoding="utf-8"))
             group = Path(self.keys[kind]["data"]["shards"]).relative_to(folder / "data")
             self.sets[kind] = self.data / group.parent
@@ -210,12 +216,10 @@ def read_steps(run: Path) -> list[dict[str, Any]]:
 
 def measure_children(work: Callable[[], None]) -> Seconds:
     """Return the seconds of the commands that a work runs."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = cpu_seconds()
     wall = time.perf_counter()
     work()
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = ended.ru_utime + ended.ru_stime - usage.ru_utime - usage.ru_stime
-    return {"cpu": cpu, "wall": time.perf_counter() - wall}
+    return {"cpu": cpu_seconds() - cpu, "wall": time.perf_counter() - wall}
 
 
 def judge(results: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
@@ -247,8 +251,7 @@ def is_beyond_chance(first: Sequence[float], second: Sequence[float]) -> bool:
     """Return whether means differ by more than the sum of the standard deviations over seeds."""
     if min(len(first), len(second)) < 2:
         return False
-    deviations = np.std(first, ddof=1) + np.std(second, ddof=1)
-    return bool(abs(fmean(first) - fmean(second)) > deviations)
+    return abs(fmean(first) - fmean(second)) > stdev(first) + stdev(second)
 
 
 def main() -> int:
