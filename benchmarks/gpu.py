@@ -2,7 +2,7 @@
 
 The most valuable experiments come first.
 
-    python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
+    python -m benchmarks.gpu [--json gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
     python -m benchmarks.gpu --device cpu     small models in fp32: a trial that measures nothing
 
 Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes
@@ -34,7 +34,6 @@ temperature at the end, the milliseconds of all kernels, and the ten slowest one
   teacher
 """
 
-import argparse
 import json
 import os
 import signal
@@ -42,6 +41,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -49,7 +49,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, parser
 
 import torch
 from torch import Tensor, nn
@@ -122,33 +122,25 @@ def experiments() -> dict[str, Experiment]:
     }
 
 
-def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
-    """Return the micro-batches of a step, on the host."""
+def draw_batch(experiment: Experiment) -> dict[str, Tensor]:
+    """Return the batch of a step, on the host."""
     if experiment.layout != "full":
         sizes = document_sizes(experiment.rows)
-        return [
-            batch_packed_rows(pack_documents(sizes))
-            if experiment.layout == "packed"
-            else short_rows(sizes)
-        ]
+        is_packed = experiment.layout == "packed"
+        return batch_packed_rows(pack_documents(sizes)) if is_packed else short_rows(sizes)
 
     ids, positions = random_labels(experiment.rows, experiment.columns)
 
     if experiment.targets:
         targets = torch.randint(5, 30_000, (experiment.rows, experiment.targets))
-        batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
-        decoder_positions = torch.arange(experiment.targets)[None]
-        return [
-            batch
-            | {
-                "decoder_input_ids": targets.roll(1, dims=1),
-                "decoder_position_ids": decoder_positions,
-            }
-        ]
+        return encoder_batch(ids, torch.arange(targets.numel())) | {
+            "label_ids": targets.flatten(),
+            "decoder_input_ids": targets.roll(1, dims=1),
+            "decoder_position_ids": torch.arange(experiment.targets)[None],
+        }
 
     batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
-    batch = pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch
-    return [batch]
+    return pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch
 
 
 def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
@@ -164,43 +156,28 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     model = build(experiment, device, tiny)
     if experiment.update is not None:
         return build_optimizer(experiment.update, model).step, 0, 0.0
-    host_batches = batches(experiment)
-    device_batches = [
-        {
-            key: value.to(device)
-            for key, value in add_host_shapes(batch, model.position_limit).items()
-        }
-        for batch in host_batches
-    ]
-
-    lengths = [int(length) for batch in host_batches for length in batch["lengths"]]
-    labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in host_batches)
-    operations = sum(
-        model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths
-    )
+    on_host = draw_batch(experiment)
+    with_shapes = add_host_shapes(on_host, model.position_limit)
+    batch = {key: value.to(device) for key, value in with_shapes.items()}
+    lengths = on_host["lengths"].tolist()
+    labels = int((on_host["label_ids"] >= 0).sum()) / len(lengths)
+    operations = sum(model.flops(length, experiment.targets, labels) for length in lengths)
 
     if experiment.forward:
-        return (
-            torch.inference_mode()(partial(model, device_batches[0])),
-            sum(lengths),
-            operations / 3,
-        )
+        return torch.inference_mode()(partial(model, batch)), sum(lengths), operations / 3
 
     student: nn.Module = model
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
 
     if experiment.scores is not None:
-        student, read, running = give_scores(experiment, model, device_batches[0], device, tiny)
+        student, read, running = give_scores(experiment, model, batch, device, tiny)
         operations += sum(
-            own.forward_flops(length, 0, labels / len(lengths))
-            for own in running
-            for length in lengths
+            own.forward_flops(length, 0, labels) for own in running for length in lengths
         )
 
     def step() -> None:
-        for batch in device_batches:
-            total = torch.stack([loss.total for loss in student(read(batch)).values()]).sum()
-            (total / len(batch["label_index"])).backward()
+        total = torch.stack([loss.total for loss in student(read(batch)).values()]).sum()
+        (total / len(batch["label_index"])).backward()
         model.zero_grad()
 
     return step, sum(lengths) + experiment.targets * len(lengths), operations
@@ -256,12 +233,11 @@ def measure(
             middle = line["ms"]
             tokens = line.pop("tokens")
             operations = line.pop("operations")
+        per_second = 1000 * operations / middle
         line |= {
             "tokens_per_s": 1000 * tokens / middle,
-            "operations_per_s": 1000 * operations / middle,
-        }
-        line["mfu"] = line["operations_per_s"] / peak.operations if cuda else None
-        line |= {
+            "operations_per_s": per_second,
+            "mfu": per_second / peak.operations if cuda else None,
             "peak": peak.operations if cuda else None,
             "peak_origin": peak.origin if cuda else None,
         }
@@ -368,37 +344,27 @@ def run_all(
     return int(failed > 0)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run the experiments that the file does not have yet."""
     every = experiments()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    made = parser(
+        __doc__,
+        minutes=(10.0, "no experiment starts later; default: %(default)s"),
+        limit=(120.0, "seconds of an experiment; default: %(default)s"),
+        warm=30,
+        steps=(50, "timed steps, 2 or more; default: %(default)s"),
     )
-    parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"), metavar="FILE")
-    parser.add_argument(
-        "--only", nargs="*", choices=list(every), default=list(every), metavar="NAME"
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=10.0,
-        help="no experiment starts later; default: %(default)s",
-    )
-
-    parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds of an experiment; default: %(default)s"
-    )
-    parser.add_argument("--warm", type=int, default=30, metavar="N")
-    parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
-    parser.add_argument(
+    made.add_argument("--only", nargs="*", choices=list(every), default=list(every), metavar="NAME")
+    made.add_argument(
         "--device",
         choices=("cuda", "cpu"),
         default="cuda",
         help="cpu: small models, measures nothing",
     )
 
-    parser.add_argument("--alone", choices=list(every), help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    made.add_argument("--alone", choices=list(every), help=SUPPRESS)
+    made.set_defaults(json=Path("gpu.jsonl"))
+    options = made.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0
@@ -412,7 +378,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
     words = ["--device", options.device, "--warm", str(options.warm), "--steps", str(options.steps)]
-    return run_all(options.only, options.output, words, options.minutes, options.limit)
+    return run_all(options.only, options.json, words, options.minutes, options.limit)
 
 
 if __name__ == "__main__":

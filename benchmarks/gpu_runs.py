@@ -6,17 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, document_sizes, pack_documents
-from benchmarks.zero_stages import LENGTH, write_shards
+from benchmarks.zero_stages import LENGTH, write_shards, write_training
 from clozeline.configuration.config import load_config
 from clozeline.model.configuration.sizes import read_size
 from clozeline.model.layers.documents import attend, batch_documents
@@ -38,18 +37,14 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
     """
     rows = experiment.rows
     cuda = device.type == "cuda"
-    model = read_size(str(experiment.preset)) | (SMALL if tiny else {})
     plain = {
-        "model": model,
+        "model": read_size(str(experiment.preset)) | (SMALL if tiny else {}),
         "data": {"global_batch": rows, "micro_batch": rows, "lanes": 4, "label_capacity": 512},
         "optimizer": {"name": "adamw", "learning_rate": 1e-4},
-        "schedule": {"name": "linear", "warmup": 5},
         "zero": {"stage": experiment.stage},
         "steps": SETTLED + steps,
-        "checkpoint": {"every": None, "keep_last": 1},
         "precision": "bf16" if cuda else "fp32",
         "compile": cuda and experiment.stage != 3,
-        "log": {"tensorboard": False},
         "evaluate": {"max_rows": 0},
     }
 
@@ -57,9 +52,9 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         folder = Path(name)
         (folder / "shards").mkdir()
         manifest = write_shards(folder / "shards", rows=8 * rows)
-        (folder / "train.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
+        config = write_training(folder / "train.yaml", **plain)
         words = [f"data.shards={manifest}", f"output={folder / 'run'}"]
-        code = run_training(load_config(TrainConfig, folder / "train.yaml", words))
+        code = run_training(load_config(TrainConfig, config, words))
 
         assert code == 0, f"the run ended with {code}"
 
@@ -70,25 +65,15 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
             if event["event"] == "memory"
         ]
 
+    before = records[SETTLED - 1]
     settled = records[SETTLED:]
-    between = [
-        after["time"] - before["time"]
-        for before, after in zip(records[SETTLED - 1 :], settled, strict=False)
-    ]
-    operations = (settled[-1]["flops"] - records[SETTLED - 1]["flops"]) / len(settled)
-    waits = [record["stream"]["waited_share"] for record in settled]
-    line = {
-        "ms": 1000 * float(torch.tensor(between).median()),
-        "operations": operations,
-        "tokens": rows * LENGTH,
-    }
-
-    line |= {
-        "waited_share": sum(waits) / len(waits),
-        "losses": [records[0]["loss"], records[-1]["loss"]],
-    }
+    between = [after["time"] - one["time"] for one, after in pairwise([before, *settled])]
     return {
-        **line,
+        "ms": 1000 * median(between),
+        "operations": (settled[-1]["flops"] - before["flops"]) / len(settled),
+        "tokens": rows * LENGTH,
+        "waited_share": fmean(record["stream"]["waited_share"] for record in settled),
+        "losses": [records[0]["loss"], records[-1]["loss"]],
         "state_bytes": events[-1]["ranks"][0],
         "peak_bytes": settled[-1].get("device_bytes"),
     }
@@ -192,16 +177,13 @@ def compare_attention(
     value = value.bfloat16().requires_grad_()
     ones = attend(query, key, torch.ones_like(key), plan, scale, 0.1).float()
     out = attend(query, key, value, plan, scale, 0.1)
-    upstream = torch.randn_like(out.detach())
+    upstream = torch.randn_like(out)
     (of_values,) = torch.autograd.grad(out, value, upstream)
-    out = out.detach()
-    value = value.detach()
-    forward = (out.double() * upstream).sum()
-    backward = (of_values.double() * value).sum()
-    size = float((out.double() * upstream).abs().sum())
+    products = out.detach().double() * upstream
+    backward = (of_values.double() * value.detach()).sum()
     dropped = {
         "mean of ones": float(ones.detach().mean()),
-        "forward against backward": float((forward - backward).abs()) / size,
+        "forward against backward": float((products.sum() - backward).abs() / products.abs().sum()),
     }
     holds &= abs(dropped["mean of ones"] - 1) < 0.02 and dropped["forward against backward"] < 1e-3
     middle = {name: median(own) for name, own in spent.items()}

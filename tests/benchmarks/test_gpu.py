@@ -32,7 +32,7 @@ def test_every_experiment_runs_in_small(tmp_path):
     ]
 
     subprocess.run(
-        [*command, "--minutes", "60", "--output", str(output)],
+        [*command, "--minutes", "60", "--json", str(output)],
         cwd=gpu.ROOT,
         check=True,
     )
