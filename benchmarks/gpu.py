@@ -41,8 +41,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from argparse import SUPPRESS
-from collections.abc import Callable, Mapping, Sequence
+from argparse import SUPPRESS, Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -205,15 +205,13 @@ def kernels(step: Step, device: torch.device) -> tuple[float, dict[str, float]]:
 def measure(
     experiment: Experiment, device: torch.device, warm: int, count: int, tiny: bool
 ) -> dict[str, Any]:
-    """Return the line of an experiment."""
+    """Return the line of an experiment, which has this process to itself."""
     cuda = device.type == "cuda"
     torch.manual_seed(0)
-    before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(experiment.deterministic)
-    if cuda:
-        torch.cuda.reset_peak_memory_stats()
     peak = peak_of(device, "bf16", float("nan"))
     line: dict[str, Any] = {**asdict(experiment), "tiny": tiny}
+    line |= {"torch": torch.__version__, "device": str(device)}
 
     if experiment.attention is not None:
         line |= compare_attention(device, tiny, warm, count, across=experiment.attention == "cross")
@@ -241,9 +239,6 @@ def measure(
             "peak": peak.operations if cuda else None,
             "peak_origin": peak.origin if cuda else None,
         }
-
-    torch.use_deterministic_algorithms(before)
-    line |= {"torch": torch.__version__, "device": str(device)}
 
     if cuda:
         asked = "name,clocks.sm,temperature.gpu,power.draw,clocks_event_reasons.active"
@@ -316,26 +311,25 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
         return line
 
 
-def run_all(
-    names: Sequence[str], output: Path, words: list[str], minutes: float, limit: float
-) -> int:
+def run_all(options: Namespace) -> int:
     """Append a line per experiment to a file, except for finished ones; return 1 if one fails."""
+    output = options.json
+    words = [f"--{name}={getattr(options, name)}" for name in ("device", "warm", "steps")]
     lines = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
     finished = {line["name"] for line in map(json.loads, lines) if "failed" not in line}
-    end = time.monotonic() + 60 * minutes
+    end = time.monotonic() + 60 * options.minutes
     failed = 0
 
-    for name in names:
+    for name in options.only:
         if name in finished:
             continue
         left = end - time.monotonic()
-        if left < min(limit, _LEAST):
-            print(
-                f"{minutes:g} minutes are over before '{name}': run the command again to continue"
-            )
+        if left < min(options.limit, _LEAST):
+            spent = f"{options.minutes:g} minutes are over before '{name}'"
+            print(f"{spent}: run the command again to continue")
             break
 
-        line = run_alone(name, words, min(limit, left))
+        line = run_alone(name, words, min(options.limit, left))
         failed += "failed" in line or not line.get("holds", True)
         with output.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -377,8 +371,7 @@ def main() -> int:
         print(json.dumps({"name": options.alone, **line}))
         return 0
 
-    words = ["--device", options.device, "--warm", str(options.warm), "--steps", str(options.steps)]
-    return run_all(options.only, options.json, words, options.minutes, options.limit)
+    return run_all(options)
 
 
 if __name__ == "__main__":
