@@ -148,11 +148,10 @@ class Baby:
         """Return the accuracies of lm-eval on a few paradigms; none where it is not installed."""
         if find_spec("lm_eval") is None:
             return {}
-        found: dict[str, float] = keep_result(
+        return keep_result(
             self.output / "harness.json",
             lambda: score_by_harness(write_causal(folder), self.pairs, HARNESS),
         )
-        return found
 
     def perplexity(self, name: str, step: int, last: bool) -> dict[str, Any]:
         """Return the perplexity on held-out rows.
@@ -161,7 +160,6 @@ class Baby:
         """
         file = self.output / "perplexity" / f"{name}.json"
         if not file.exists():
-            file.parent.mkdir(exist_ok=True)
             sets = self.data / "corrupt" / "causal"
             words = [f"perplexity={sets / 'heldout'}", f"step={step}", f"output={file}"]
             words += [f"baseline={sets / 'train'}"] if last else []
@@ -232,20 +230,22 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
         (40, 12, 470, 230),
     )
 
-    shapes = [plot.y_axis(), polyline([(40, 230), (470, 230)], "#8886", width=1)]
-    shapes += [text(plot.x(x), 244, short(10**x), anchor="middle") for x, _ in logs]
-    shapes += [
+    line = plot.project(logs)
+    shapes = [
+        plot.y_axis(),
+        polyline([(40, 230), (470, 230)], "#8886", width=1),
+        *(text(plot.x(x), 244, short(10**x), anchor="middle") for x, _ in logs),
         text(255, 262, "words seen (log)", anchor="middle"),
-        polyline(plot.project(logs), _COLORS[0], width=2),
+        polyline(line, _COLORS[0], width=2),
+        *(dot(x, y, _COLORS[0], 3) for x, y in line),
     ]
-    shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.project(logs)]
     below = 0.0  # names of lines that are close stand below each other
 
     for color, (name, height) in zip(
         _COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False
     ):
         at = plot.y(height)
-        below = max(below + 12, plot.y(height) + 4)
+        below = max(below + 12, at + 4)
         shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
         shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
 
@@ -348,15 +348,13 @@ def main() -> None:
         "--train", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the training"
     )
     options = made.parse_args()
-    output = options.output.resolve()
-    output.mkdir(parents=True, exist_ok=True)
-    baby = Baby(output, options)
+    baby = Baby(options.output.resolve(), options)
     start = time.time()
     baby.make_sets()
     baby.train()
     checkpoints = baby.find_checkpoints()
     found = report(baby, checkpoints)
-    publish_text(output / "results.md", found)
+    publish_text(baby.output / "results.md", found)
     print(
         found, f"{(time.time() - start) / 60:.0f} minutes of this call, {system_load()}", sep="\n"
     )

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
 
@@ -39,6 +39,7 @@ from clozeline.tools.start.multirun.runner import run_at_once, run_step
 from clozeline.train.logs.json_lines import read_lines
 
 SMALLEST = None
+ResultT = TypeVar("ResultT")
 CONFIGS: Final = ROOT / "configs" / "compression"
 PARTS: Final = ("sets", "distillation", "pruning", "quantization", "early")
 STUDENT_LAYERS: Final = "[1,3]"
@@ -57,12 +58,12 @@ def clozeline(*words: str | Path, threads: int = 1) -> None:
     run_step("clozeline", *words, accelerator=None, variables=variables)
 
 
-def keep_result(path: Path, measure: Callable[[], Any]) -> Any:
+def keep_result(path: Path, measure: Callable[[], ResultT]) -> ResultT:
     """Return what a file has, or measure and write it."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         publish_text(path, json.dumps(measure()))
-    return json.loads(path.read_text(encoding="utf-8"))
+    kept: ResultT = json.loads(path.read_text(encoding="utf-8"))
+    return kept
 
 
 class Experiment:
@@ -157,8 +158,7 @@ class Experiment:
             clozeline("finetune", body, *keys)
             return [next(iter(run.metrics.values())) for run in read_scored(output)]
 
-        scores: list[float] = keep_result(output / "figures.json", measure)
-        return scores
+        return keep_result(output / "figures.json", measure)
 
     def _tuned(self, task: str, name: str) -> Path:
         return self.output / "tuned" / f"{task}-{name}"
@@ -181,10 +181,7 @@ class Experiment:
                 scores += score([output], "dev", train.parent).values
             return scores
 
-        scores: list[float] = keep_result(
-            self.output / "compressed" / task / f"{name}.json", measure
-        )
-        return scores
+        return keep_result(self.output / "compressed" / task / f"{name}.json", measure)
 
     # -- methods
 
@@ -326,9 +323,7 @@ def main() -> None:
     made.add_argument("--task", action="append", required=True, metavar="NAME=FILE[,TEST]")
     made.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = made.parse_args()
-    output = options.output.resolve()
-    output.mkdir(parents=True, exist_ok=True)
-    experiment = Experiment(output, options)
+    experiment = Experiment(options.output.resolve(), options)
     rows = []
     if "sets" in options.parts:
         experiment.make_sets()

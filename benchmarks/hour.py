@@ -186,7 +186,6 @@ class Hour:
         model = TrainedModel.open(folder).model
         heldout = open_shards(self.data / "corrupt" / f"{CONTENDERS[name]}_lm" / "heldout")
         pairs = self.output / "pairs" / f"{folder.name}.json"
-        pairs.parent.mkdir(exist_ok=True)
         options = self.options
         clozeline(
             "evaluate", folder, "suite=blimp", f"input={options.pairs.resolve()}", f"output={pairs}"
