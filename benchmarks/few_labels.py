@@ -27,7 +27,7 @@ def tuning_words(word: str, labels: int) -> tuple[str, list[str]]:
     reader: TaskReader = TASK_READERS.resolve(recipe["tasks"]["reader"]).build(InputLimits())
     rows = sum(not isinstance(item, Rejected) for item in reader.read(reader.open(train)))
     shares = {} if tests else {"dev": 0.3}
-    rest = 1 - sum(shares.values()) - labels / rows
+    rest = 1 - sum(shares.values()) - labels / max(1, rows)
     shares |= {"rest": rest} if rest > 0 else {}
     steps = labels * _EPOCHS // _BATCH
     return task, [
