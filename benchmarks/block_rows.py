@@ -8,14 +8,20 @@ fastest of `--repeats` from the disk, and one from the store.
 """
 
 import multiprocessing
-import tempfile
 import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import best_seconds, parser, print_table, system_load, write_json
+from benchmarks.harness import (
+    best_seconds,
+    parser,
+    print_rows,
+    system_load,
+    temporary_folder,
+    write_json,
+)
 
 import numpy as np
 
@@ -114,8 +120,7 @@ def main() -> None:
     from clozeline.tools.shards.repack_shards import repack
 
     figures = []
-    with tempfile.TemporaryDirectory() as made:
-        root = Path(made)
+    with temporary_folder() as root:
         lengths = np.full(options.samples, options.ids)
         write_set(root, root / "none", token_rows(lengths), lengths, "none")
         ports: Any = multiprocessing.Queue()
@@ -146,32 +151,27 @@ def main() -> None:
         server.terminate()
 
     best = max(each["rate"] for each in figures)
-    print_table(
-        (
-            "rows a block",
-            "MB",
-            "samples/s",
-            "of the best",
-            "CPU us/sample",
-            "requests",
-            "first s",
-            "store s",
-            "tokens/s",
-        ),
+    print_rows(
         [
-            (
-                each["rows"],
-                f"{each['bytes'] / 1e6:.1f}",
-                f"{each['rate']:,.0f}",
-                f"{each['rate'] / best:.2f}",
-                f"{each['cpu_us']:.2f}",
-                f"{each['requests']:,.0f}",
-                f"{each['first_seconds']:.2f}",
-                f"{each['store_seconds']:.2f}",
-                f"{each['store_rate'] / 1e6:.1f} M",
-            )
+            each
+            | {
+                "MB": each["bytes"] / 1e6,
+                "of_best": each["rate"] / best,
+                "M": each["store_rate"] / 1e6,
+            }
             for each in figures
         ],
+        {
+            "rows a block": "{rows}",
+            "MB": "{MB:.1f}",
+            "samples/s": "{rate:,.0f}",
+            "of the best": "{of_best:.2f}",
+            "CPU us/sample": "{cpu_us:.2f}",
+            "requests": "{requests:,.0f}",
+            "first s": "{first_seconds:.2f}",
+            "store s": "{store_seconds:.2f}",
+            "tokens/s": "{M:.1f} M",
+        },
         f"rows of {options.ids} ids, {options.samples:,} samples; {system_load()}",
     )
     write_json(options.json, figures)

@@ -21,7 +21,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -37,6 +36,7 @@ from benchmarks.harness import (
     parser,
     print_table,
     system_load,
+    temporary_folder,
 )
 
 import trafilatura
@@ -188,8 +188,7 @@ def main() -> int:
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     claims = []
     rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         warc = write_inputs(folder, options.warc, options.pages, options.most)
         sample = {"train_tokenizer": {"name": "byte_bpe", "size": 8000}}
         recipe = write_recipe(folder / "sample", warc, "resiliparse", sample)

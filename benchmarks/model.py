@@ -22,11 +22,18 @@ model and rows. The rows:
 import argparse
 import json
 import resource
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import Claim, finish, parser, resident_bytes, run_script, system_load
+from benchmarks.harness import (
+    Claim,
+    finish,
+    parser,
+    resident_bytes,
+    run_script,
+    system_load,
+    take_turns,
+)
 
 import numpy as np
 import torch
@@ -45,14 +52,8 @@ Step = Callable[[], None]
 def rates(case: str, rounds: int) -> dict[str, float]:
     """Return tokens per CPU second of each side, from its best step; the sides take turns."""
     steps = {side: build() for side, build in SIDES[case].items()}
-    best = dict.fromkeys(steps, float("inf"))
-    for turn in range(rounds + 1):
-        for side, (step, _) in steps.items():
-            start = time.process_time()
-            step()
-            if turn:  # the first step of a side allocates
-                best[side] = min(best[side], time.process_time() - start)
-    return {side: tokens / best[side] for side, (_, tokens) in steps.items()}
+    seconds = take_turns({side: step for side, (step, _) in steps.items()}, rounds)
+    return {side: tokens / min(seconds[side]) for side, (_, tokens) in steps.items()}
 
 
 def peak(case: str, side: str) -> float:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from benchmarks.harness import parser, print_table, system_load, write_json
+from benchmarks.harness import parser, print_rows, system_load, temporary_folder, write_json
 
 import numpy as np
 
@@ -138,8 +138,7 @@ def main() -> int:
     near = NearConfig()
     rows = []
 
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder = Path(name)
+    with temporary_folder(options.folder) as folder:
         names = tuple(f"{part:06d}" for part in range(options.parts))
         parts = Parts(names, options.ranges)
         clusters = options.clusters or round(options.documents * options.share / 2)
@@ -165,17 +164,16 @@ def main() -> int:
             for key, value in each.items():
                 total[key] += value
 
-    cells = [
-        (
-            row["pass"],
-            row["units"],
-            f"{row['cpu_s']:.1f}",
-            f"{row['written'] / 1e6:.1f}",
-            f"{row['peak'] / 1e6:.0f}",
-        )
-        for row in rows
-    ]
-    print_table(("pass", "units", "CPU s", "MB written", "peak MB"), cells)
+    print_rows(
+        [row | {"MB": row["written"] / 1e6, "peak MB": row["peak"] / 1e6} for row in rows],
+        {
+            "pass": "{pass}",
+            "units": "{units}",
+            "CPU s": "{cpu_s:.1f}",
+            "MB written": "{MB:.1f}",
+            "peak MB": "{peak MB:.0f}",
+        },
+    )
     peak = max(row["peak"] for row in rows)
     union = next(row["peak"] for row in rows if row["pass"] == "near-union")
     summary = {

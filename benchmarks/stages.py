@@ -23,14 +23,21 @@ of files, as they are stored, per CPU second, the start of every stage included.
 """
 
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import cpu_seconds, figure, parser, print_table, system_load, write_json
+from benchmarks.harness import (
+    cpu_seconds,
+    figure,
+    parser,
+    print_table,
+    system_load,
+    temporary_folder,
+    write_json,
+)
 
 from benchmarks.stage_costs import (
     Measurement,
@@ -172,10 +179,7 @@ def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, f
     seconds = {
         stage: stage_seconds(stage, recipe, words) for stage in stages_of(load_recipe(recipe))
     }
-    counts = [
-        json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")
-    ]
-    return seconds, sum(count["bytes_in"] for count in counts) / 1e6
+    return seconds, megabytes_read(load_recipe(recipe, words), "clean")
 
 
 def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
@@ -185,18 +189,7 @@ def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
     for extractor in ("resiliparse", "trafilatura"):
         seconds, size = measure_chain(extractor, crawl, folder)
         speed = size / sum(seconds.values())
-        rows.append(
-            figure(
-                f"WARC to shards: {extractor}",
-                "MB/s",
-                speed,
-                None,
-                "",
-                None,
-                holds=True,
-                cpu_s=seconds,
-            )
-        )
+        rows.append(figure(f"WARC to shards: {extractor}", "MB/s", speed, cpu_s=seconds))
 
     return rows
 
@@ -208,10 +201,6 @@ def stage_rows(costs: Sequence[StageCost]) -> list[dict[str, Any]]:
             f"stage: {cost.name}",
             "MB/s",
             1 / cost.per_megabyte,
-            None,
-            "",
-            None,
-            holds=True,
             cpu_s=cost.sample.seconds,
             megabytes=cost.sample.megabytes,
             fixed_s=cost.fixed,
@@ -290,8 +279,7 @@ def main() -> None:
         cores=(64, "cores of a node (default: %(default)s)"),
     ).parse_args()
 
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         start = time.monotonic()
         source = options.input or str(folder / "texts.jsonl")
         if not options.input:
