@@ -15,15 +15,18 @@ must hold as well.
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Final
 
 from benchmarks.harness import (
     parser,
     print_figures,
+    print_rows,
     print_table,
     run_script,
+    shorten,
     system_load,
     temporary_folder,
     verdict,
@@ -57,35 +60,23 @@ CASES: dict[str, type[Loader]] = {
     "webdataset, per-sample tar": loaders.WebDataset,
 }
 Figures = Mapping[str, float]
-_COLUMNS: dict[str, Callable[[Figures], str]] = {
-    "CPU us/sample, best window (mean)": lambda figures: (
-        f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})"
-    ),
-    "samples/s, best window (mean)": lambda figures: (
-        f"{figures['best_rate']:,.0f} ({figures['rate']:,.0f})"
-    ),
-    "import s": lambda figures: f"{figures['import']:.2f}",
-    "first batch s": lambda figures: f"{figures['first']:.3f}",
-    "resume s at 1, 50, 99 %": lambda figures: ", ".join(
-        f"{figures[f'resume_{at}']:.3f}" for at in RESUMED_AT
-    ),
-    "epoch: delivered / repeated / missing": lambda figures: _counts(figures, "epoch"),
-    "resumed at 50 %: the same": lambda figures: _counts(figures, "resumed"),
-    "resumed stream identical": lambda figures: "yes" if figures["identical"] else "no",
-    "state bytes": lambda figures: f"{figures['state_bytes']:.0f}",
-    "RSS MiB (beyond imports)": lambda figures: (
-        f"{figures['rss']:.0f} ({figures['rss_beyond_imports']:.0f})"
-    ),
-    "bytes/token": lambda figures: f"{figures['bytes_per_token']:.2f}",
+_COUNTS: Final = ("delivered", "repeated", "missing")
+_COLUMNS: Final = {
+    "loader": "{loader}",
+    "CPU us/sample, best window (mean)": "{least_cpu:.2f} ({cpu:.2f})",
+    "samples/s, best window (mean)": "{best_rate:,.0f} ({rate:,.0f})",
+    "import s": "{import:.2f}",
+    "first batch s": "{first:.3f}",
+    "resume s at 1, 50, 99 %": ", ".join(f"{{resume_{at}:.3f}}" for at in RESUMED_AT),
+    "epoch: delivered / repeated / missing": " / ".join(f"{{epoch_{n}:.0f}}" for n in _COUNTS),
+    "resumed at 50 %: the same": " / ".join(f"{{resumed_{n}:.0f}}" for n in _COUNTS),
+    "resumed stream identical": "{same}",
+    "state bytes": "{state_bytes:.0f}",
+    "RSS MiB (beyond imports)": "{rss:.0f} ({rss_beyond_imports:.0f})",
+    "bytes/token": "{bytes_per_token:.2f}",
 }
 _LARGEST = ("best_rate", "rate", "epoch_", "resumed_", "elastic_")
 """Figures whose largest value over rounds counts: the best rate, but the most repeated samples."""
-
-
-def _counts(figures: Figures, what: str) -> str:
-    return " / ".join(
-        f"{figures[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing")
-    )
 
 
 def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | None = None) -> None:
@@ -179,18 +170,18 @@ def _folder(root: Path, name: str) -> Path:
 def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     """Print the figures, the comparison with each peer, and the limits."""
     columns = dict(_COLUMNS)
-
     if workers:
-        title = f"samples/s, best window, {workers} worker processes"
-        columns[title] = lambda facts: (
-            f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
-        )
-
-    lines = (
-        (name, *(cell(figures) for cell in columns.values()))
+        columns[f"samples/s, best window, {workers} worker processes"] = "{with_workers}"
+    lines = [
+        {
+            **figures,
+            "loader": name,
+            "same": verdict(bool(figures["identical"])),
+            "with_workers": shorten(figures.get("rate_with_workers")),
+        }
         for name, figures in figures_by_case.items()
-    )
-    print_table(("loader", *columns), lines)
+    ]
+    print_rows(lines, columns)
     rows = []
 
     for cpu, wall, mean_cpu, mean_wall in ratios(figures_by_case):

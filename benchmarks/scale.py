@@ -19,7 +19,6 @@ Seconds are CPU seconds: what a file system in a network adds is not in them.
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -33,7 +32,9 @@ from benchmarks.harness import (
     print_table,
     resident_bytes,
     run_script,
+    seconds_of,
     system_load,
+    temporary_folder,
 )
 
 import numpy as np
@@ -124,19 +125,12 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     return figures
 
 
-def in_fresh_process(folder: Path, ranks: int) -> Mapping[str, float]:
-    figures: dict[str, float] = run_script(__file__, "--folder", folder, "--ranks", ranks)
-    return figures
-
-
 def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Return the CPU seconds of some steps, and the growth of memory over all of them in MiB."""
     before = resident_bytes()
     figures = dict[str, float]()
     for name, step in steps.items():
-        start = time.process_time()
-        step()
-        figures[f"{name} s"] = time.process_time() - start
+        figures[f"{name} s"] = seconds_of(step)
     return {**figures, "memory MiB": (resident_bytes() - before) / 2**20}
 
 
@@ -200,10 +194,13 @@ def main() -> int:
 
     The exit code is 1 if a limit is exceeded.
     """
-    folder: Any = (Path, "measure the set in this folder, which is there already")
-    part: Any = (str, "measure a single part of the second table")
     options = parser(
-        __doc__, shards=100_000, ranks=10_000, savers=512, folder=folder, part=part
+        __doc__,
+        shards=100_000,
+        ranks=10_000,
+        savers=512,
+        folder=(Path, "measure the set in this folder, which is there already"),
+        part=(str, "measure a single part of the second table"),
     ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))
@@ -211,13 +208,13 @@ def main() -> int:
 
     if options.part:
         work, amount_of = _PARTS[options.part]
-        with tempfile.TemporaryDirectory() as temporary:
-            print(json.dumps(work(Path(temporary), getattr(options, amount_of))))
+        with temporary_folder() as folder:
+            print(json.dumps(work(folder, getattr(options, amount_of))))
         return 0
 
-    with tempfile.TemporaryDirectory() as temporary:
-        write_synthetic(Path(temporary), options.shards)
-        figures = in_fresh_process(Path(temporary), options.ranks)
+    with temporary_folder() as folder:
+        write_synthetic(folder, options.shards)
+        figures = run_script(__file__, "--folder", folder, "--ranks", options.ranks)
 
     print_table(figures, [[f"{value:,.1f}" for value in figures.values()]])
     starts = {}
