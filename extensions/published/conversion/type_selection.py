@@ -9,6 +9,7 @@ from clozeline.extensions.published.conversion.key_map import KeyMap
 from clozeline.extensions.published.registries import MODEL_TYPES
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MAX_OFFSET
+from clozeline.model.registries import FAMILIES
 
 _BART_OFFSET: Final = 2
 """Number of rows before the first position in BART's family, whatever the pad token's id is."""
@@ -144,7 +145,7 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
 
     They differ in rows of tables that no token reads. Rows of the position table before the first
     position are added or removed: RoBERTa has as many as the pad token's id plus one, BERT has
-    none. A model without segment types gets a row of zeros.
+    none. A model without segment types gets a row of zeros if its family may have them.
     """
     offsets = [config.position.offset]
 
@@ -154,7 +155,8 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
         offsets += [*after_pad, 0, _BART_OFFSET]
 
     types = [config.type_vocab_size]
-    if not config.type_vocab_size and config.architecture == "encoder":
+    has_types = "type_vocab_size" not in FAMILIES.load_class(config.family).fixed
+    if not config.type_vocab_size and config.architecture == "encoder" and has_types:
         types.append(1)
     for offset in dict.fromkeys(offsets):
         position = replace(config.position, offset=offset)
