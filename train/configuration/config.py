@@ -118,13 +118,14 @@ class TrainConfig(Extensible):
     steps: Annotated[MayChange[Positive | Literal["auto"]], Common()] = 1000
     """step at which this run stops; may grow from start to start. auto: 4 million tokens of the
     sets (2 million with an encoder-decoder), but at least one pass and 100 steps, and at most 16
-    passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; 16,000
-    rows of a task, but 3 to 16 passes. The first start decides, and later ones keep its number"""
+    passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; for
+    sets of labeled rows, which an extension makes, 16,000 rows, but 3 to 16 passes. The first start
+    decides, and later ones keep its number"""
     output: Annotated[MayChange[Annotated[Path, HOME_EXPANDED]], Common()]
     """run directory"""
     branch_from: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
-    """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that
-    key; null: none"""
+    """run from whose checkpoint at step schedule.decay_from this run starts; a start with that key
+    sets it: you need not; null: none"""
     resume: Annotated[MayChange[Literal["auto", "never", "must"]], Common()] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never:
     start from step 0, in an empty directory only"""
@@ -191,7 +192,7 @@ class TrainConfig(Extensible):
                 f"{data.micro_batch}"
             )
 
-        # a head must compare the same groups of rows at every world size and micro-batch
+        # a head must compare the same groups of rows at every micro-batch; `check_world`: and rank
         for head, options in self.model.heads.items():
             size = options.compared_rows
             if size is not None and micro_batch % size:
@@ -215,7 +216,12 @@ class TrainConfig(Extensible):
 
         # count the saves between the divergence and its notice
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
-        saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
+        intervals = [
+            each
+            for each in (self.checkpoint.every, self.early_stop and self.evaluate.every)
+            if isinstance(each, int)
+        ]
+        saves = sum(any(step % each == 0 for each in intervals) for step in range(1, steps + 1))
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
             raise ValueError(
                 f"checkpoint.keep_last: on_divergence needs {needed} or more (rollback "
@@ -251,18 +257,22 @@ def check_world(config: TrainConfig, world_size: int) -> int:
 
     Raises:
         ConfigurationError: the world size does not divide the lanes, or micro-batches do not divide
-            the rows of a rank.
+            the rows of a rank, or compared rows do not divide what a rank reads at once.
     """
     data = config.data
     # ranks must divide the lanes
     if data.lane_count % world_size:
         fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
-        also = ", which must be one too" if data.global_batch % world_size else ""
+        also = (
+            f"; data.global_batch must also be a multiple of {world_size}"
+            if data.global_batch % world_size
+            else ""
+        )
         raise ConfigurationError(
             f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start "
             f"with {', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of "
-            f"{world_size} that divides data.global_batch {data.global_batch}{also} (the order of "
-            "the data depends on the lanes)"
+            f"{world_size} that divides data.global_batch {data.global_batch} (the order of "
+            f"the data depends on the lanes){also}"
         )
 
     # micro-batches must divide the rows of a rank
@@ -274,6 +284,16 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"rank, which micro-batches of {data.micro_batch} do not divide; allowed: "
             f"{', '.join(map(str, fits))}"
         )
+
+    # a rank must hold entire groups of compared rows
+    read_at_once = min(data.micro_batch, share)
+    for head, options in config.model.heads.items():
+        if (size := options.compared_rows) is not None and read_at_once % size:
+            raise ConfigurationError(
+                f"model.heads.{head}.group_size: {size} does not divide the {read_at_once} rows "
+                f"that each of {world_size} ranks reads at once: lower it, start fewer ranks, or "
+                "raise data.global_batch"
+            )
 
     return max(1, share // data.micro_batch)
 

@@ -89,9 +89,7 @@ def test_world_that_divides_nothing():
     ):
         check_world(config, 3)
 
-    with pytest.raises(
-        ConfigurationError, match=r"divides data.global_batch 12, which must be one too"
-    ):
+    with pytest.raises(ConfigurationError, match=r"data.global_batch must also be a multiple of 5"):
         check_world(config, 5)
 
     with pytest.raises(
@@ -99,6 +97,14 @@ def test_world_that_divides_nothing():
         match=r"3 per rank, which micro-batches of 2 do not divide; allowed: 1, 3",
     ):
         check_world(config, 4)
+
+    heads = {"model__heads": {"similarity": {"group_size": 4}}}
+    grouped = tiny(data__global_batch=8, data__micro_batch=8, data__lanes=4, **heads)
+    assert check_world(grouped, 2) == 1
+    with pytest.raises(
+        ConfigurationError, match=r"group_size: 4 does not divide the 2 rows that each of 4 ranks"
+    ):
+        check_world(grouped, 4)
 
 
 def test_what_a_continuation_may_change():
@@ -185,6 +191,13 @@ def test_other_entries_are_refused(entry):
             r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in "
             r"the 20 steps of a "
             r"divergence\), got 2",
+        ),
+        *(  # an evaluated step is saved, once
+            (
+                {"early_stop": {"metric": "heldout/loss"}, "evaluate__every": 5} | every,
+                r"needs 6 or more \(rollback 1, and 4 saves in the 20",
+            )
+            for every in ({}, {"checkpoint__every": 10})
         ),
         (
             {"on_divergence": {"spikes": 9}, "log__every": 120, "checkpoint__every": 1000},
