@@ -69,8 +69,8 @@ def describe(
     `model` replaces the content of the config.json in the folder.
 
     The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (pieces by role),
-    `tokenizer_class` (if the folder names it), `padding_side`, `max_length`, `ids` (without special
-    tokens), and `notes`, a line for each assumption.
+    `tokenizer_class` (empty if neither the folder nor its model_type says it), `padding_side`,
+    `max_length`, `ids` (without special tokens), and `notes`, a line for each assumption.
 
     Raises:
         ConfigurationError: transformers cannot read the folder, or gives pieces other ids than the
@@ -348,7 +348,7 @@ def _read_ranks(path: str) -> dict[bytes, int]:
 
 
 def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, bool, list[str]]:
-    """Return the transformers class, whether the source folder names it, and assumptions.
+    """Return the transformers class, whether the source folder decides it, and assumptions.
 
     A class that is given or guessed is written into the configuration in `folder`.
     """
@@ -370,15 +370,14 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         config.pop("auto_map", None)
         chosen = {"tokenizer_class": given}
         notes = list[str]()
-    elif "auto_map" in config or stated:
+    elif known_class or "auto_map" in config:
         notes = ["auto_map is not used: no code of the folder runs"] if "auto_map" in config else []
-        return str(stated), bool(known_class) and source.is_dir(), notes
-    elif known_class:
-        notes = [
-            f"no tokenizer_class: read as {known_class}, by the model_type {model['model_type']} "
-            "of config.json"
-        ]
-        return known_class, source.is_dir(), notes
+        if known_class and not stated:
+            notes.append(
+                f"no tokenizer_class: read as {known_class}, by the model_type "
+                f"{model['model_type']} of config.json"
+            )
+        return known_class or "", bool(known_class) and source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
         notes = [
             "no tokenizer_class: the roles of special tokens follow from their names and the "
@@ -506,7 +505,11 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer requests from standard input; output of libraries goes to standard error."""
+    """Answer requests from standard input; output of libraries goes to standard error.
+
+    An answer to a failed request is `{error, damaged}`; damaged: the files, not the configuration,
+    are at fault.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ |= {

@@ -207,6 +207,17 @@ def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, famil
     with refused("name the class"):
         import_tokenizer(tmp_path / name, tmp_path / "other")
 
+    # the type of the model decides, also where the folder has code of its own
+    model = {"model_type": "gpt2" if family == "GPT2" else "mixtral"}
+    write(
+        tmp_path, config=model, tokenizer_config={"auto_map": {"AutoTokenizer": [None, "own.Own"]}}
+    )
+    theirs = import_tokenizer(tmp_path, tmp_path / "own")
+    assert theirs.encode(["the cat"])[0].ids.tolist() == ours.encode(["the cat"])[0].ids.tolist()
+    assert f"model_type {model['model_type']}" in " ".join(
+        PublishedMetadata.find(tmp_path / "own").notes
+    )
+
 
 @pytest.mark.parametrize("family", ["Roberta", "Bart", "XLMRoberta"])
 def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
