@@ -157,9 +157,10 @@ def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def choice_rows(choices: Tensor) -> Tensor:
-    """Return the row of each choice of each example, [B, most choices], -1 for a missing choice.
+    """Return the row of each choice of each example, [E, most choices], -1 for a missing choice.
 
-    `choices` [B] is the number of choices of each example, whose rows follow each other.
+    `choices` [E] is the number of rows of each example, which follow each other: one for each
+    answer of multiple choice.
 
     Example:
         >>> import torch

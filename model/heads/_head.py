@@ -303,7 +303,7 @@ class RowHead(Head):
         return self.logits(self.join(pool(self.pool, hidden, tensors), tensors))
 
     def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the sum of the vectors of each example's rows, [N, dim] to [B, dim].
+        """Return the sum of the vectors of each example's rows, [B, dim] to [E, dim].
 
         (Radford et al. 2018 §3.3)
         """

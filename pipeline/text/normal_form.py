@@ -356,8 +356,8 @@ def match_words(text: str) -> list[str]:
     """Return the words of the match form.
 
     They are casefolded, without optional marks; scripts without blanks are split by character. A
-    number is a word as it is written. So is an operator: a run of such characters of ASCII, or
-    another mathematical symbol. No word crosses a blank.
+    run of letters and digits is a word (`1,024` has two), and so is a run of operator characters
+    (`+=`), and each other mathematical symbol. No word crosses a blank.
 
     "Die Größe: 1,024 漢字 += 3" -> ["die", "grosse", "1", "024", "漢", "字", "+=", "3"]
     """

@@ -85,7 +85,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
     if len(heads) > 1:
         raise ConfigurationError(
             f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; "
-            "set empirical=true to use the languages of the data"
+            "set empirical=true to use the labels of the data"
         )
     for name, head in heads.items():
         if not (isinstance(head, LabelHead) or isinstance(head.options, ClassOptions)):

@@ -1,4 +1,8 @@
-"""Score texts by the likelihood a run gives them, with the special tokens of its training rows."""
+"""Score texts by the likelihood a run gives them, for commands of extensions.
+
+Causal scores begin with what precedes a text in training rows; masked scores read
+`[CLS] text [SEP]`.
+"""
 
 from __future__ import annotations
 
