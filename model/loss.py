@@ -99,8 +99,8 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
     """
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
         raise BatchError(
-            f"model.heads.{head}.normalize: row cannot be combined with {' and '.join(declared)}, "
-            "which these shards declare per label: set it to label, or train on objectives without "
+            f"model.heads.{head}.normalize: row needs labels of equal weight, but these shards "
+            f"have {' and '.join(declared)}: set it to label, or train on objectives without "
             "weights"
         )
     labels = _labels_of_rows(tensors)

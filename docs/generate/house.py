@@ -55,7 +55,14 @@ def write_block(weights: Mapping[str, int]) -> str:
         f"| {', '.join(each.needs)} | {weigh(f'extensions/{each.name}/')} |"
         for each in ours
     ]
-    rows += [f"| `{name}` | {text} | | {weigh(f'{name}/')} |" for name, text in registries.items()]
+    empty = [name for name in registries if not any((ROOT / name).glob("[!_]*.py"))]
+    rows += [
+        f"| `{name}` | {text} | | {weigh(f'{name}/')} |"
+        for name, text in registries.items()
+        if name not in empty
+    ]
+    names = ", ".join(f"`{name}`" for name in empty)
+    rows.append(f"| {names} | Places that extensions fill. | | {weigh(*empty)} |")
     listed = "\n".join(rows)
     return f"""
 | you may ignore | what it does | needs | tokens of code |

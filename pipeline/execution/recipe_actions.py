@@ -29,7 +29,11 @@ from clozeline.terminal import Terminal, size_text
 def run_stages(
     recipe: Recipe, last: str | None, detail: Detail, *, verify: bool, force: str | None
 ) -> int:
-    """Check the recipe, run its stages up to the last one, print the table and write the report."""
+    """Check the recipe, run its stages up to `last`, print the table and write the report.
+
+    last: None: all stages. verify: hash inputs and finished files before units are kept. force: a
+    stage of which no unit is kept.
+    """
     check_recipe(recipe)
     summaries: list[StageSummary] = []
     reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
@@ -53,7 +57,7 @@ def run_stages(
 
 
 def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | None) -> int:
-    """Show the units that a run would keep and make, without writing anything."""
+    """Show the units that such a run (`run_stages`) would keep and make, without writing."""
     check_recipe(recipe)
     plan = load_plan(recipe, verify=verify)
     executor = recipe.executor

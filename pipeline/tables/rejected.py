@@ -13,15 +13,15 @@ _NOT_UTF8: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that cannot be used as an example."""
+    """A row that cannot be used."""
 
     reason: str
-    """`fields`, `bad_label`, ..."""
+    """`fields`, `bad_utf8`, ..."""
     index: int
     detail: str = field(default="", compare=False)
     """content of the row and how to correct it; empty if the reason is enough"""
     texts: tuple[str, ...] = field(default=(), compare=False)
-    """texts of the row, which documents may contain although no task uses it"""
+    """texts of the row, which documents may contain although it is not used"""
 
     def __post_init__(self) -> None:
         if self.reason == "bad_utf8":
@@ -36,7 +36,7 @@ class Rejected:
 def attach_texts(item: _Item | Rejected, row: Any) -> _Item | Rejected:
     """Return an item of a row; add the texts of the row to a rejected one.
 
-    A search for evaluation items also looks for these texts.
+    A search for rows in documents also looks for these texts.
     """
     if not isinstance(item, Rejected) or item.texts:
         return item

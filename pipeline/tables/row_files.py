@@ -39,12 +39,12 @@ class RowFile:
 
     path: Path
     layout: str
-    """name of the layout in reports, such as `official`"""
+    """name of the layout in reports, such as `csv with columns`"""
     rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
     """start reading: yield the index of each row, with its fields or the reason why it is
     unreadable"""
     others: tuple[Path, ...] = ()
-    """other files that are read for the rows, such as files of answers"""
+    """other files that are read for the rows, such as its other parts and dataset_info.json"""
     names: tuple[str, ...] = ()
     """names of the columns; for JSON lines, of the fields of the first row"""
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -104,11 +104,11 @@ def open_table(
     Args:
         path: the file, or the first of its parts.
         limits: limits of lines and decompressed bytes.
-        delimiter: delimiter of a file with quotes. None detects it in CSV files, where quotes
-            enclose fields, and is a tab in TSV files, where quotes have no meaning.
+        delimiter: of a CSV or TSV file; None: found by content (CSV), or a tab (TSV, where quotes
+            have no meaning).
         columns: column names of a CSV or TSV file without a header.
-        default: format of every file that is not JSON; None detects it by content and name.
-        by_line: count the header in the indices of rows, so that they are line indices.
+        default: format to assume for a file that is not JSON; None: by its content and name.
+        by_line: index rows by line: the header is line 0.
     """
     file_format = _detect_format(path, limits, delimiter, default)
     given = [*(columns or ())]

@@ -10,7 +10,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
 NORMALIZE_VERSION: Final = 6
-"""Raised when the stored form of any text changes."""
+"""Increase it when the stored form of any text changes."""
 MATCH_VERSION: Final = 5
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
@@ -189,8 +189,7 @@ def _normalize_characters(text: str, changes: Changes) -> str:
 def normalize_field(form: NormalForm, text: str) -> str:
     """Return a field of a row in a stored form.
 
-    `prose` and `sequence` keep its outer blanks and the case of its letters.
-
+    `prose` and `sequence` only compose and clean characters: case, blanks and empty lines stay.
     A field may be a part of a text, a label or an id: blanks around it may belong to it.
     """
     if text.isascii() and not _RARE_CHARACTERS.search(text):
@@ -337,7 +336,7 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """Return the stored form of lines of a text in stored form, stripped and without controls."""
+    """Return the stored form of a text of these lines, which must be stripped, without controls."""
     text = compose("\n".join(lines))
     return (_BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text).strip()
 
@@ -370,10 +369,10 @@ def find_words(folded: bytes) -> list[str]:
 
 
 def fold(text: str) -> bytes:
-    """Return the words of a text in their match form, in UTF-8, between what separates them.
+    """Return a text in UTF-8 with its words in their match form.
 
-    They are separated by blanks, and by ASCII punctuation that is no operator. Folding again may
-    change them: tones of Vietnamese are kept where another word of the string shows the language.
+    Blanks and ASCII punctuation that is no operator separate them. Folding again may change them:
+    tones of Vietnamese are kept where another word of the string shows the language.
     """
     lower = text.encode(errors="surrogatepass").lower()
     if text.isascii():

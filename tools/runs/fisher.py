@@ -30,10 +30,10 @@ class FisherOptions(CheckpointChoice, RunArgument):
     output: OutputPath
     """file to write"""
     data: UserPath | SetPaths = SetPaths()
-    """shard set of examples; default: the run's first training set, which may have moved to
-    data.shards"""
+    """shard set of examples; default: the run's first training set; if it was moved,
+    data.shards=MANIFEST says where"""
     rows: Positive = 256
-    """number of examples drawn from the set; 200 or more"""
+    """number of examples drawn from the set; fewer than 200 are noisy"""
     seed: Natural = 0
     """seed of the drawn rows and labels"""
     empirical: bool = False
@@ -53,7 +53,8 @@ def _estimate(chosen: FisherOptions) -> None:
     model = trained.model
     if SAMPLE_WORDS.name in model.reads:
         raise ConfigurationError(
-            f"{run}: its inputs are sampled in training; use a run without a generator"
+            f"{run}: a generator replaces its tokens in each step, so a row has no fixed labels: "
+            "use a run of another objective"
         )
 
     if not chosen.empirical:

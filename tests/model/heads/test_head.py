@@ -45,7 +45,7 @@ def test_two_units_in_one_head_are_refused(name):
     tensors = batch_for("encoder") | {name: weighted_batch()[name]}
 
     with pytest.raises(
-        BatchError, match=f"model.heads.masked_lm.normalize: row cannot be combined with {name}"
+        BatchError, match=f"normalize: row needs labels of equal weight, but .* have {name}: set"
     ):
         network(tensors)
 

@@ -1,4 +1,4 @@
-"""Say which texts a model may generate, and where a generated text ends."""
+"""Say which texts a model may generate, and where a text ends, for commands of extensions."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Predict the masked tokens of a text with a run's masked LM."""
+"""Predict the masked tokens of a text with a run's masked LM, for commands of extensions."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -27,8 +27,8 @@ T = TypeVar("T", bound=str)
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word:
 masked together with the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked
-alone and predicted at the previous position (arXiv 2410.24159); fused: the mean of causal and mntp,
-or pll, for models trained for both"""
+alone and predicted at the previous position (arXiv 2410.24159); fused: the mean of causal and of
+mntp (else pll), for models trained for both"""
 WORD: Final = re.compile(r"\w+|[^\w\s]")
 """a run of letters and digits, or one other character"""
 _BATCH_TEXTS: Final = 2048
@@ -86,14 +86,15 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 class TextScorer:
     """Scores texts with one model.
 
-    Fused scores average the causal score with the score `fused_with`.
+    Causal scores read the ids `before` each text. Fused scores average the causal score with the
+    score `fused_with`.
     """
 
     def __init__(
-        self, trained: TrainedModel, kind: Score, head: Sequence[int], fused_with: Score = "pll"
+        self, trained: TrainedModel, kind: Score, before: Sequence[int], fused_with: Score = "pll"
     ) -> None:
         self._trained = trained
-        self._head = head
+        self._before = before
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
@@ -114,9 +115,9 @@ class TextScorer:
         from clozeline.model.scoring.masked import pseudo_log_likelihoods
 
         if kind == "causal":
-            rows = [[*self._head, *encoding.ids.tolist()] for encoding in encoded]
+            rows = [[*self._before, *encoding.ids.tolist()] for encoding in encoded]
             scores = log_likelihoods(self._trained.model, rows)
-            return [tokens[max(0, len(self._head) - 1) :] for tokens in scores]
+            return [tokens[max(0, len(self._before) - 1) :] for tokens in scores]
 
         cls, sep, mask = self._trained.masked_row_ids(f"score={kind}")
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
@@ -179,7 +180,7 @@ def choose_prepared(
     if chosen not in ready:
         raise ConfigurationError(
             f"{key}={chosen}: the run was not trained for it, and its scores would mean nothing; "
-            f"it can be asked by {', '.join(ready)}"
+            f"allowed: {', '.join(ready)}"
         )
     return chosen
 
@@ -187,17 +188,19 @@ def choose_prepared(
 def choose_score(ready: Collection[Score], trained: TrainedModel, kind: Score | None) -> Score:
     """Return the type of score, by default the first that the training prepared.
 
-    ConfigurationError for any other.
+    Raises:
+        ConfigurationError: the training did not prepare it.
     """
     return choose_prepared(trained, "score", kind, ready, "which prepares no score of texts")
 
 
 def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
-    """Return a scorer of a type, by default the first that the training prepared.
+    """Return a scorer, and its type: by default the first that the training prepared.
 
-    ConfigurationError for any other.
+    Raises:
+        ConfigurationError: the training did not prepare it.
     """
     ready = ready_scores(trained.objectives)
     chosen = choose_score(ready, trained, kind)
-    head = ready[chosen].before_text if chosen in ("causal", "fused") else ()
-    return TextScorer(trained, chosen, head, _score_to_fuse(ready) or "pll"), chosen
+    before = ready[chosen].before_text if chosen in ("causal", "fused") else ()
+    return TextScorer(trained, chosen, before, _score_to_fuse(ready) or "pll"), chosen

@@ -42,10 +42,11 @@ class Corruption:
         """
         objective = self.objective
         corpus = objective.vocabulary.corpus
-        drawn = "" if corpus is None else hashlib.sha256(corpus.counts.tobytes()).hexdigest()
+        # replacements are drawn by these counts
+        token_counts = "" if corpus is None else hashlib.sha256(corpus.counts.tobytes()).hexdigest()
         algorithms: list[type[Any]] = [type(objective), *component_types(objective.options)]
         version = sum(int(each.VERSION) for each in algorithms)
-        parts = [objective.name, version, objective.label, self.options, self.seed, drawn]
+        parts = [objective.name, version, objective.label, self.options, self.seed, token_counts]
         return f"{objective.label} {canonical_sha256(parts)[:16]}"
 
     def __call__(
@@ -109,7 +110,8 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         if as_url(shards.path) is None:
             raise
         raise ConfigurationError(
-            f"{error}: start in a folder that has the recipe's train_tokenizer/"
+            f"{error}: start in the pipeline's output folder, which has train_tokenizer/ or "
+            "tokenizer/"
         ) from error
 
     # the grouping of the set must be the one that the objective reads

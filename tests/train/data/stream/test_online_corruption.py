@@ -111,7 +111,7 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_p
     samples = open_shards("memory://online")
     monkeypatch.chdir(tmp_path)
 
-    with refused("start in a folder that has the recipe's train_tokenizer/"):
+    with refused("start in the pipeline's output folder"):
         corruption_of([entry], samples)
 
     monkeypatch.chdir(chain)
