@@ -57,7 +57,7 @@ def run_stages(
 
 
 def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | None) -> int:
-    """Show the units that such a run (`run_stages`) would keep and make, without writing."""
+    """Show the units that `run_stages` would keep and make, without writing."""
     check_recipe(recipe)
     plan = load_plan(recipe, verify=verify)
     executor = recipe.executor

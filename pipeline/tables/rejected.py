@@ -36,7 +36,7 @@ class Rejected:
 def attach_texts(item: _Item | Rejected, row: Any) -> _Item | Rejected:
     """Return an item of a row; add the texts of the row to a rejected one.
 
-    A search for rows in documents also looks for these texts.
+    A search for rows in documents reads these texts.
     """
     if not isinstance(item, Rejected) or item.texts:
         return item

@@ -175,10 +175,9 @@ class TrainConfig(Extensible):
             self._check_rollback(self.on_divergence)
 
     def _check_batches(self) -> None:
-        """Check that lanes, micro-batches and compared rows divide the global batch."""
+        """Check that lanes and micro-batches divide the global batch."""
         data = self.data
         rows = data.global_batch
-        micro_batch = min(data.micro_batch, rows)
 
         if rows % data.lane_count:
             raise ValueError(
@@ -186,20 +185,11 @@ class TrainConfig(Extensible):
                 "remove the key: a divisor is then chosen"
             )
 
-        if rows % micro_batch:
+        if rows % min(data.micro_batch, rows):
             raise ValueError(
                 f"data.micro_batch: expected a divisor of data.global_batch {rows}, got "
                 f"{data.micro_batch}"
             )
-
-        # a head must compare the same groups of rows at every micro-batch; `check_world`: and rank
-        for head, options in self.model.heads.items():
-            size = options.compared_rows
-            if size is not None and micro_batch % size:
-                raise ValueError(
-                    f"model.heads.{head}.group_size: expected a divisor of data.micro_batch "
-                    f"{micro_batch}, got {size}: a micro-batch holds entire groups"
-                )
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
         """Check that a checkpoint from before a divergence exists when it is noticed."""
@@ -285,14 +275,14 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"{', '.join(map(str, fits))}"
         )
 
-    # a rank must hold entire groups of compared rows
-    read_at_once = min(data.micro_batch, share)
+    # a head must compare the same groups of rows at every world size and micro-batch
+    rows = min(data.micro_batch, share)
     for head, options in config.model.heads.items():
-        if (size := options.compared_rows) is not None and read_at_once % size:
+        if rows % (options.compared_rows or 1):
             raise ConfigurationError(
-                f"model.heads.{head}.group_size: {size} does not divide the {read_at_once} rows "
-                f"that each of {world_size} ranks reads at once: lower it, start fewer ranks, or "
-                "raise data.global_batch"
+                f"model.heads.{head}.group_size: expected a divisor of the {rows} rows that each "
+                f"of {world_size} ranks reads at once, got {options.compared_rows}: lower it, "
+                "start fewer ranks, or raise data.micro_batch or data.global_batch"
             )
 
     return max(1, share // data.micro_batch)

@@ -20,11 +20,11 @@ from clozeline.files import parse_json, publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.folders import (
     GENERATION,
+    MODEL,
     SOURCE,
     published_files,
     read_source_json,
 )
-from clozeline.pipeline.tokenize.published.folders import MODEL
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata

@@ -20,6 +20,7 @@ SOURCE: Final = "source"
 """folder of the publisher's files in a tokenizer folder"""
 GENERATION: Final = "generation_config.json"
 MODEL: Final = "config.json"
+"""file with the configuration of the model"""
 _MOST_FILE_BYTES: Final = 1 << 28
 """most bytes of a copied file; vocabularies of published models have up to 35 million bytes"""
 
