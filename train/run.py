@@ -116,7 +116,7 @@ def _build_and_train(
     with world.sharing_errors():
         starting = build_starting_model(point, datasets.train, placement_of(config, world))
         stop.interrupts = True  # the estimate reads a block of each set, which can take long
-        cost = estimate_cost(config, starting.model, datasets, world.size, starting.hooks)
+        cost = estimate_cost(config, starting.model, datasets, world.size)
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them

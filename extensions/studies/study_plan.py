@@ -253,8 +253,8 @@ def plan_training(
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
-    wrapped, hooks = wrap_model(UnwrappedModel(model, probe, datasets.train))
-    phases = estimate_cost(probe, wrapped, datasets, 1, hooks).phases
+    wrapped, _ = wrap_model(UnwrappedModel(model, probe, datasets.train))
+    phases = estimate_cost(probe, wrapped, datasets, 1).phases
     costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
     steps = [
         round(study.flops * part.share / flops)

@@ -25,7 +25,6 @@ from torch import Tensor
 from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import Declared
-from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
 from clozeline.pipeline.shards import ShardSet
 from clozeline.report.recorded_series import RecordedSeries
@@ -134,16 +133,6 @@ class Hook(Declared):
             ClozelineError: the hook does not fit the model, the data or the checkpoint.
         """
         return new.model
-
-    def flops(
-        self,
-        tokens: int,
-        target_tokens: int,
-        labels: float | None,
-        documents: DocumentCounts | None,
-    ) -> float:
-        """Return the FLOPs for a row in addition to the model's; see `Model.flops`."""
-        return 0.0
 
     def attach(self, context: HookContext) -> None:
         """Hook into a model and its optimizer, before the first step."""

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
@@ -26,7 +26,6 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.evaluate import batches_of_pass
-from clozeline.train.hooks import Hook
 
 _ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
@@ -300,12 +299,8 @@ def estimate_cost(
     model: Model,
     datasets: Datasets,
     world_size: int,
-    hooks: Sequence[Hook] = (),
 ) -> CostEstimate:
-    """Estimate the cost from the manifests, the first block of each set, and the model's FLOPs.
-
-    The FLOPs of `hooks` count, too.
-    """
+    """Estimate the cost from the manifests, the first block of each set, and the model's FLOPs."""
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
     batch = config.data.global_batch
     heldout_rows = 0
@@ -313,16 +308,14 @@ def estimate_cost(
     for name, shards in datasets.heldout.items():
         pass_rows = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
-        _, model_flops, hook_flops = _cost_of_row(source, config, model, hooks, forward=True)
+        _, row_flops = _cost_of_row(source, config, model, forward=True)
         heldout_rows = heldout_rows + pass_rows
-        flops = flops + min(len(shards), pass_rows) * (model_flops + hook_flops)
-    phases = tuple(_phase_costs(config, model, datasets, hooks))
+        flops = flops + min(len(shards), pass_rows) * row_flops
+    phases = tuple(_phase_costs(config, model, datasets))
     return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
 
-def _phase_costs(
-    config: TrainConfig, model: Model, datasets: Datasets, hooks: Sequence[Hook]
-) -> Iterator[PhaseCost]:
+def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
     remaining = config.last_step
     position = 0
 
@@ -332,21 +325,17 @@ def _phase_costs(
             continue
 
         # tokens and FLOPs per row, averaged over the mixture
-        figures = np.array([_cost_of_row(source, config, model, hooks) for source in phase.sources])
+        figures = np.array([_cost_of_row(source, config, model) for source in phase.sources])
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
         set_costs = tuple(
-            SetCost(
-                weight, len(shards), _epoch_rows(shards, config), float(model_flops + hook_flops)
-            )
-            for weight, shards, (_, model_flops, hook_flops) in zip(
-                weights, sets, figures, strict=True
-            )
+            SetCost(weight, len(shards), _epoch_rows(shards, config), float(flops))
+            for weight, shards, (_, flops) in zip(weights, sets, figures, strict=True)
         )
 
         figures *= [[each.rows / each.epoch_rows] for each in set_costs]  # filler has no tokens
-        tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+        tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
 
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
@@ -354,7 +343,7 @@ def _phase_costs(
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
         shares_by_label = dict(zip(set_labels(sets), shares, strict=True))
-        yield PhaseCost(steps, batch, tokens, sum(flops), shares_by_label, set_costs)
+        yield PhaseCost(steps, batch, tokens, flops, shares_by_label, set_costs)
         remaining = remaining - steps
         position = position + steps * batch
 
@@ -368,11 +357,10 @@ def _cost_of_row(
     source: Input,
     config: TrainConfig,
     model: Model,
-    hooks: Sequence[Hook],
     *,
     forward: bool = False,
-) -> tuple[float, float, float]:
-    """Return the mean tokens, FLOPs and FLOPs of hooks per row, over a set's first block.
+) -> tuple[float, float]:
+    """Return the mean tokens and FLOPs per row, over a set's first block.
 
     `forward`: FLOPs of the forward pass alone.
     """
@@ -385,7 +373,7 @@ def _cost_of_row(
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
 
-    # count tokens and FLOPs of the model and of hooks
+    # count tokens and FLOPs of the model
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens = columns.get("input_ids", 0.0)
     # a decoder without a target reads the row of the encoder
@@ -397,7 +385,6 @@ def _cost_of_row(
     documents = _documents_per_row(rows, source)
     count = model.forward_flops if forward else model.flops
     flops = choices * count(*sizes, documents)
-    hook_flops = choices * sum(hook.flops(*sizes, documents) for hook in hooks)
 
     # a second view of the row
     second_length = columns.get("input_ids_b", 0.0)
@@ -407,9 +394,9 @@ def _cost_of_row(
         length = max(1, round(second_length))
         view_flops = model.family.flops(length, 0)
         view_flops += 0.0 if forward else model.body_backward_flops(length, view_flops)
-        return tokens + target + second_length, flops + view_flops, hook_flops
+        return tokens + target + second_length, flops + view_flops
 
-    return tokens + target, flops, hook_flops
+    return tokens + target, flops
 
 
 def _documents_per_row(rows: RowBatch, source: Input) -> DocumentCounts | None:

@@ -175,7 +175,7 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
         is_verbose = detail == "verbose"
         lines += [*point.lines(read_status(config.output)), *point.choices]
         measured = operations_per_second(device, config.precision)
-        cost = estimate_cost(config, starting.model, datasets, size, starting.hooks)
+        cost = estimate_cost(config, starting.model, datasets, size)
         lines += cost.lines(measured, verbose=is_verbose)
         lines += describe_rereading(datasets.phases, cost.rows_by_set)
         if is_verbose or size > 1:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.extensions.compression.distillation.distillation_options import DistilOptions
 from clozeline.extensions.compression.distillation.stored_scores import read_stored_scores
 from clozeline.extensions.compression.distillation.student import Stages, Student, Teacher
 from clozeline.extensions.compression.distillation.teacher_model import (
@@ -16,7 +15,6 @@ from clozeline.extensions.compression.distillation.teacher_model import (
 )
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import Capability
-from clozeline.model.flop_counts import DocumentCounts
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.hooks import Hook, HookContext, UnwrappedModel
@@ -26,7 +24,8 @@ from clozeline.train.hooks._depth_freezing import DepthFreezing
 class Distillation(Hook):
     """Wraps the model as a student, with its teacher in memory, or stored scores in the batches."""
 
-    options: DistilOptions
+    options: Any
+    """the value of the key `distil`"""
     student: Student
     teacher: Teacher | None = None
 
@@ -104,18 +103,6 @@ class Distillation(Hook):
         super().attach(context)
         if self.teacher is not None:
             self.teacher.to(context.world.device, self._precision)
-
-    def flops(
-        self,
-        tokens: int,
-        target_tokens: int,
-        labels: float | None,
-        documents: DocumentCounts | None,
-    ) -> float:
-        """Return the FLOPs of the forward pass of a teacher in memory."""
-        if self.teacher is None:
-            return 0.0
-        return self.teacher.flops(tokens, target_tokens, labels, documents)
 
     @property
     def in_state(self) -> Mapping[str, Any]:

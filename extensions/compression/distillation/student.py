@@ -1,7 +1,6 @@
 """A model that also learns from a teacher: distillation losses are added to those of its heads."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, cast
 
@@ -18,7 +17,6 @@ from clozeline.extensions.compression.distillation.observation import (
 from clozeline.extensions.compression.registries import LossComponent
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.heads import Head, Heads
 from clozeline.model.layers.masks import real_tokens
 from clozeline.model.loss import Loss
@@ -181,6 +179,17 @@ class Student(Model):
 
         return losses
 
+    def flops(self, *sizes: Any, **further: Any) -> float:
+        """Return the FLOPs of one row, and those of a teacher in memory."""
+        return super().flops(*sizes, **further) + self._teacher_flops(*sizes, **further)
+
+    def forward_flops(self, *sizes: Any, **further: Any) -> float:
+        """Return the FLOPs of one row's forward pass, and those of a teacher in memory."""
+        return super().forward_flops(*sizes, **further) + self._teacher_flops(*sizes, **further)
+
+    def _teacher_flops(self, *sizes: Any, **further: Any) -> float:
+        return 0.0 if self.teacher is None else self.teacher.model.forward_flops(*sizes, **further)
+
     def lines(self) -> list[str]:
         """Return the lines that a run prints first: each loss, and the layers it compares."""
         lines = []
@@ -278,13 +287,7 @@ class Teacher:
         self.wanted = frozenset(wanted)
         # heads that nothing compares would need labels, and the compared ones need no loss
         read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
-        self._reads_heads = bool(read)
-
-        if read:
-            model.use_heads(
-                replace(model.config, heads={name: model.config.heads[name] for name in read}),
-                Heads(read),
-            )
+        model.use_heads(model.config, Heads(read))
 
         for head in read.values():
             vars(head)["loss"] = partial(label_logits, head)
@@ -294,23 +297,8 @@ class Teacher:
         self.model.to(device, _TYPES[precision])
         return self
 
-    def flops(
-        self,
-        tokens: int,
-        target_tokens: int,
-        labels: float | None,
-        documents: DocumentCounts | None,
-    ) -> float:
-        """Return the forward FLOPs of one row; see `Model.flops`."""
-        if self._reads_heads:
-            return self.model.forward_flops(tokens, target_tokens, labels, documents)
-        return self.model.states_flops(tokens, target_tokens, documents)
-
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the wanted tensors of a batch, each under its name with the prefix `teacher_`."""
         with torch.no_grad(), observe(self.model, self.wanted) as seen:
-            if self._reads_heads:
-                self.model(tensors)
-            else:
-                self.model.family(tensors)
+            self.model(tensors)
         return {TEACHER_PREFIX + name: tensor for name, tensor in seen.items()}

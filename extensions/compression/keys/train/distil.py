@@ -1,14 +1,17 @@
-"""The key `distil`: what a distillation needs of the rest of a training, and reads of its sets."""
+"""The teacher of a distillation, its losses, and the layers that a student starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field
 
 from clozeline.columns import TEACHER
-from clozeline.configuration.config import config_class
-from clozeline.extensions.compression.distillation.distillation_options import DistilOptions
-from clozeline.extensions.compression.registries import DISTILLATION_LOSSES
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
+from clozeline.extensions.compression.registries import DISTILLATION_LOSSES, LossComponent
+from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.capabilities import (
     ALL_STATES,
     COMPARED_LAYERS,
@@ -29,11 +32,36 @@ _TEACHER: Final = Capability("a teacher in memory", "set distil.teacher")
 
 
 @config_class
-class DistilConfig(DistilOptions, TrainingKey):
+class StudentStart:
+    """Weights that a student starts from."""
+
+    layers: tuple[Annotated[int, Field(ge=0)], ...]
+    """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10].
+    Embeddings and heads are copied, too"""
+    source: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    """run or model folder to copy from, also as `hf://org/name`; null: distil.teacher"""
+
+
+@config_class
+class DistilConfig(TrainingKey):
     """Distillation of a teacher, such as {teacher: RUN, losses: [cosine], start: {layers: [0, 2]}}.
 
     See arXiv 1503.02531.
     """
+
+    teacher: MayChange[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None] = None
+    """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on
+    every rank; null: the scores that are stored with the data, which only the loss scores reads"""
+    losses: list[LossComponent] = Field(default_factory=DISTILLATION_LOSSES.defaults("scores"))
+    """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
+    start: MayChange[StudentStart | None] = None
+    """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or
+    model.init_from"""
+
+    progressive: Annotated[int, Field(ge=1)] | None = None
+    """steps for each layer of the student, from the first on: they train this layer alone, by
+    states and attention (arXiv 2004.02984). Afterwards everything is trained, by the other losses.
+    null: all of it from the start"""
 
     settings: ClassVar = (
         Part("distil", needs={TRAINED_BODY, ALL_STATES, COMPARED_LAYERS}),
@@ -59,6 +87,25 @@ class DistilConfig(DistilOptions, TrainingKey):
         (field.name for field in TEACHER),
         "distil, with the loss scores and without a teacher in memory",
     )
+
+    def __post_init__(self) -> None:
+        names = [loss.name for loss in self.losses]
+        if len(set(names)) < len(names) or not names:
+            raise ValueError(
+                f"losses: expected one or more, each once, got {', '.join(names) or 'none'}"
+            )
+
+    @property
+    def active(self) -> tuple[LossComponent, ...]:
+        """All losses if a teacher is in memory, else the losses that read stored scores."""
+        return tuple(
+            loss for loss in self.losses if self.teacher is not None or not loss.type.needs_teacher
+        )
+
+    @property
+    def start_from(self) -> Path | None:
+        """The run or folder from which layers are copied; None if no layers are copied."""
+        return None if self.start is None else self.start.source or self.teacher
 
     @property
     def chosen(self) -> Iterator[tuple[str, Component[Any]]]:
