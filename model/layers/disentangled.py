@@ -12,6 +12,7 @@ from clozeline.model.layers.layer import Layer, SelfAttention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, RelativePositions
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.parameters.initial_values import Draw
+from clozeline.model.parameters.sharding import full_shape
 
 
 class RelativeTable(nn.Module):
@@ -187,7 +188,7 @@ class ConvolutionLayer(Layer):
         return self.norm(super().forward(x, plan, source, source_plan) + convolved)
 
     def flops(self, tokens: float, visible: float, source: float = 0) -> float:
-        convolved = 2 * tokens * self.convolution.weight.numel()
+        convolved = 2 * tokens * full_shape(self.convolution.weight).numel()
         return super().flops(tokens, visible, source) + convolved
 
 

@@ -23,6 +23,7 @@ HEAD_KEYS = {
     "corrective": {"copy_weight": 3.0},
     "multiple_choice": {"hidden": "tanh"},
     "regression": {"pool": "mean"},
+    "similarity": {"group_size": 3},
     "tagging": {"classes": VOCABULARY},
 }
 

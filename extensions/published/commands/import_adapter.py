@@ -7,7 +7,9 @@ on: an imported model, a transformers folder, or a training run. OUTPUT gets a m
 it for peft again, and `model.init_from` trains it further.
 """
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from clozeline.command_line import Positional
@@ -50,6 +52,8 @@ def _import(options: ImportAdapterOptions) -> None:
     elif base.tokenizer_folder is None:
         notes.append(add_tokenizer(options.base, options.output / TOKENIZER, checkpoint.vocab_size))
     else:
+        with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
+            import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
         import_tokenizer(base.tokenizer_folder, options.output / TOKENIZER)
 
     options.output.mkdir(parents=True, exist_ok=True)

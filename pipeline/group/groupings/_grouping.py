@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from clozeline.pipeline.kernels.ragged import flatten_positions, starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import FIXED_COLUMNS, WORD_STARTS, Ragged, RowBatch
-from clozeline.pipeline.shards.manifest import GroupingRecord
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import (
     MIXTURE,
@@ -34,6 +33,9 @@ from clozeline.seeding import (
     random_bits_of,
     sample_uid,
 )
+
+if TYPE_CHECKING:  # options are read without Arrow, which files need
+    from clozeline.pipeline.shards.manifest import GroupingRecord
 
 Part: TypeAlias = tuple[int, int]
 """tokens in a full row of a part of a mixture, and the share of the part in parts per million"""
