@@ -12,6 +12,7 @@ from clozeline.model.layers.masks import BLOCKED
 from clozeline.model.layers.position import frequencies
 from clozeline.model.parameters.flops import matrix_flops
 from clozeline.model.parameters.initial_values import Draw
+from clozeline.model.parameters.sharding import full_shape
 
 
 class RelativePlan(NamedTuple):
@@ -94,7 +95,7 @@ class RelativeAttention(nn.Module):
 
     def flops(self, queries: float, tokens: float) -> float:
         """Return the forward FLOPs of some queries that read a row, whose keys are there."""
-        columns = 2 * tokens + (2 * tokens - 1) + len(self.segments)
+        columns = 2 * tokens + (2 * tokens - 1) + full_shape(self.segments)[0]
         products = matrix_flops(self.query, self.out) + 2 * self.query.out_features * columns
         return queries * products
 
