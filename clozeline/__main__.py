@@ -35,8 +35,8 @@ _BUILTIN_COMMANDS: Final = {
 # Heading in the help for each folder of `tools/`, in the order of the help.
 _HEADINGS: Final = {
     "shards": "look at documents and shard sets, and repair them",
-    "runs": "use a trained model",
-    "models": "import, export and compress models and tokenizers",
+    "runs": "examine a trained model",
+    "models": "extend and examine tokenizers",
 }
 
 
