@@ -398,9 +398,9 @@ def seeds_of(folder: Path) -> list[Path]:
 def score(
     folders: Sequence[Path], split: str, task: Path, exits: ExitConfig | None = None
 ) -> Score:
-    """Return the task's first metric by name, of each run or model folder."""
+    """Return the task's main metric, of each run or model folder."""
     scored = [_score_run(folder, split, task, exits) for folder in folders]
-    metric = min(scored[0][0])
+    metric = next(iter(scored[0][0]))
     flops = fmean(share for _, share in scored)
     return Score(metric, tuple(metrics[metric] for metrics, _ in scored), flops)
 

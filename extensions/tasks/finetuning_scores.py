@@ -65,8 +65,9 @@ class ScoredRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the task by name."""
-        return dict(self.scores["metrics"])
+        """The metrics of the task, the main one first, as its reader lists them."""
+        stored = self.scores["metrics"]
+        return {metric: stored[metric] for metric in (*self.facts.metrics, *stored)}
 
 
 def score_run(run: Path, split: str, path: Path) -> None:
@@ -212,7 +213,7 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
     (XTREME, arXiv 2003.11080). A dash marks a set that a folder was not scored on.
     """
     sets = list(dict.fromkeys(name for _, splits in named for name in splits))
-    metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
+    metric = next(iter(named[0][1]["dev"][0].metrics))
     rows = [[metric, *sets, "gap"]]
 
     for name, splits in named:

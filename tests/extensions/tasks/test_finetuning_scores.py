@@ -186,6 +186,14 @@ def runs(task, *metrics):
     ]
 
 
+def test_the_main_metric_is_the_one_that_the_reader_lists_first():
+    facts = TaskMetadata(
+        name="mrpc", head="classification", labels=("0", "1"), metrics=("f1", "accuracy")
+    )
+    stored = {"accuracy": 0.8, "brier": 0.1, "f1": 0.9}  # JSON is sorted
+    assert [*ScoredRun({"metrics": stored}, facts).metrics] == ["f1", "accuracy", "brier"]
+
+
 def test_metrics_are_averaged_before_tasks():
     folders = [
         (
