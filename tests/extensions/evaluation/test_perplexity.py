@@ -242,7 +242,7 @@ def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_pa
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
     with pytest.raises(
-        ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"
+        ConfigurationError, match=r"score=pll: the run was not trained for it.* allowed: causal"
     ):
         perplexity_scores(decoder[1], texts, None, None, score="pll")
 
@@ -250,7 +250,7 @@ def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts,
         (
             (texts, None, None),
             "mntp",
-            r"score=mntp: the run was not trained for it.* by pll, pll_word",
+            r"score=mntp: the run was not trained for it.* allowed: pll, pll_word",
         ),
         (
             (texts, None, 4),
