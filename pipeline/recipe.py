@@ -196,14 +196,15 @@ def _separate_options(value: object) -> Any:
     return entries
 
 
+_HIDDEN_STAGES: Final = hidden_stages()
 _STAGE_KEYS: Final = {
     stage: AddedKey(
         stage,
         partial(load_stage_part, stage, "Config"),
-        of_extension=stage in hidden_stages() or is_of_extension(stage),
-        hidden=hidden_stages().get(stage, ""),
+        of_extension=stage in _HIDDEN_STAGES or is_of_extension(stage),
+        hidden=_HIDDEN_STAGES.get(stage, ""),
     )
-    for stage in sorted((*all_stages(), *hidden_stages()))
+    for stage in sorted((*all_stages(), *_HIDDEN_STAGES))
 }
 
 
