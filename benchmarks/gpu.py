@@ -28,10 +28,7 @@ temperature at the end, the milliseconds of all kernels, and the ten slowest one
 - heads: BERT-base over all positions, and GPT-2's scores 4,096 labels at a time
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
-- update: AdamW, Adafactor and Muon over BERT-base's fp32 weights
 - forward: BERT-base's forward pass alone, and with its linear maps in int8
-- student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live
-  teacher
 """
 
 import json
@@ -42,7 +39,6 @@ import sys
 import tempfile
 import time
 from argparse import SUPPRESS, Namespace
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -52,10 +48,10 @@ from typing import Any
 from benchmarks.harness import ROOT, parser
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
-from benchmarks.gpu_models import Experiment, build, build_optimizer, give_scores
+from benchmarks.gpu_models import Experiment, build
 from benchmarks.gpu_runs import Step, compare_attention, times, train
 from benchmarks.model import (
     batch_packed_rows,
@@ -113,12 +109,8 @@ def experiments() -> dict[str, Experiment]:
         "heads in chunks": replace(gpt2, label_chunk=4096, compiled=True),
         "recomputed": replace(bert, compiled=True, recomputed=True),
         "deterministic": replace(bert, compiled=True, deterministic=True),
-        **{f"update {name}": replace(bert, update=name) for name in ("adamw", "adafactor", "muon")},
         "forward dense": replace(bert, forward=True),
         "forward int8": replace(bert, forward=True, number_format="int8_dynamic"),
-        "student alone": replace(bert, preset="tinybert_6"),
-        "student of stored scores": replace(bert, preset="tinybert_6", scores="stored"),
-        "student of a live teacher": replace(bert, preset="tinybert_6", scores="live"),
     }
 
 
@@ -154,8 +146,6 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
         return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
 
     model = build(experiment, device, tiny)
-    if experiment.update is not None:
-        return build_optimizer(experiment.update, model).step, 0, 0.0
     on_host = draw_batch(experiment)
     with_shapes = add_host_shapes(on_host, model.position_limit)
     batch = {key: value.to(device) for key, value in with_shapes.items()}
@@ -166,17 +156,8 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     if experiment.forward:
         return torch.inference_mode()(partial(model, batch)), sum(lengths), operations / 3
 
-    student: nn.Module = model
-    read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
-
-    if experiment.scores is not None:
-        student, read, running = give_scores(experiment, model, batch, device, tiny)
-        operations += sum(
-            own.forward_flops(length, 0, labels) for own in running for length in lengths
-        )
-
     def step() -> None:
-        total = torch.stack([loss.total for loss in student(read(batch)).values()]).sum()
+        total = torch.stack([loss.total for loss in model(batch).values()]).sum()
         (total / len(batch["label_index"])).backward()
         model.zero_grad()
 
