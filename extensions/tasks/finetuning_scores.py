@@ -1,16 +1,16 @@
 """Score fine-tuned runs of one task with several seeds, and print tables of the scores."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
-from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError, plural
 from clozeline.extensions.tasks.readers import TaskMetadata
-from clozeline.files import parse_json, publish_text
+from clozeline.extensions.tasks.score_notes import note_few_items
+from clozeline.files import parse_json
 from clozeline.terminal import align_rows
 
 
@@ -70,24 +70,6 @@ class ScoredRun:
         return {metric: stored[metric] for metric in (*self.facts.metrics, *stored)}
 
 
-def score_run(run: Path, split: str, path: Path) -> None:
-    """Score a finished run, and write its scores and predictions.
-
-    Scores are JSON; each prediction is a line of NAME.predictions.jsonl.
-    """
-    from clozeline.extensions.tasks.error_analysis import collect_answers, record_lines
-    from clozeline.extensions.tasks.scores import scores_of
-    from clozeline.extensions.tasks.task_run import open_task_run, set_rows
-
-    opened = open_task_run(run, split)
-    rows = set_rows(opened.shards)
-    predicted = opened.answer.predict(opened.task, rows)
-    stored = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
-    lines = record_lines(collect_answers(opened, rows, predicted))
-    publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
-    publish_text(path, json.dumps(add_checksum(stored), sort_keys=True) + "\n")
-
-
 def scores_path(folder: Path, split: str, seed: int) -> Path:
     """Return the file of a seed's scores; other splits than dev have separate folders."""
     return folder / _SCORES_FOLDER / ("" if split == "dev" else split) / f"seed-{seed}.json"
@@ -127,44 +109,60 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
-def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines.
+def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield caveats of a score: unparsable outputs, rows of train, contradicting labels."""
+    if "unparsable" in scores:
+        yield f"{scores['unparsable']:,g} unparsable"
+    if "threshold" in scores:
+        yield f"threshold of no answer {scores['threshold']:.3f}"
+    for name, count in scores["notes"].items():
+        if count:
+            yield f"{count:,} {name.replace('_', ' ')}"
 
-    Lower scores are marked.
+
+def metric_lines(scores: Sequence[Mapping[str, Any]], single: str = "") -> Iterator[str]:
+    """Yield each metric of runs that were scored on the same rows, next to its baselines.
+
+    Means ± deviation over runs, or a value and the note `single`; below a baseline it is marked.
     """
-    from clozeline.extensions.tasks.score_notes import note_few_items
-    from clozeline.extensions.tasks.scores import notes_of
+    first = scores[0]
+    if few := note_few_items(first["n"], first["unit"].removesuffix("s")):
+        yield f"  {few}"
+    signatures = first.get("signatures", {})
 
+    for metric in first["metrics"]:
+        values = [of_run["metrics"][metric] for of_run in scores]
+        baselines = {
+            name: of_baseline[metric]
+            for name, of_baseline in first["baselines"].items()
+            if metric in of_baseline
+        }
+        below = first["below"][metric]
+        if len(scores) > 1:
+            below = [name for name, value in baselines.items() if fmean(values) < value]
+            single = ""
+        others = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
+        line = f"  {metric:<21} {mean_text(values, 4) + single:<20}"
+        line += f"  baselines: {others}" if others else ""
+        line += f"  worse than {' and '.join(below)}" if below else ""
+        line += f"  ({signatures[metric]})" if metric in signatures else ""
+        line += "  (constant: no correlation is defined)" if first["degenerate"] else ""
+        yield line
+
+
+def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
+    """Yield a table of groups: a line for each, then its metrics over seeds."""
     for name, runs in named:
         scores = [run.scores for run in runs]
         first = scores[0]
-        seeds = "seed " if len(runs) == 1 else "seeds "
-        seeds += ", ".join(str(run_scores["seed"]) for run_scores in scores)
-        unparsable = [
-            run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores
-        ]
+        unparsable = [of_run["unparsable"] for of_run in scores if "unparsable" in of_run]
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
         counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
-        yield (
-            f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} "
-            f"({seeds})"
-        )
-        if few := note_few_items(first["n"], first["unit"].removesuffix("s")):
-            yield f"  {few}"
-        for metric in first["metrics"]:
-            values = [run_scores["metrics"][metric] for run_scores in scores]
-            mean = fmean(values)
-            shown = mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
-            others = {
-                baseline: baseline_scores[metric]
-                for baseline, baseline_scores in first["baselines"].items()
-            }
-            below = [baseline for baseline, value in others.items() if mean < value]
-            yield (
-                f"  {metric:<21} {shown:<20}  baselines: "
-                + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
-                + (f"  worse than {' and '.join(below)}" if below else "")
-            )
+        seeds = "seed " if len(runs) == 1 else "seeds "
+        seeds += ", ".join(str(of_run["seed"]) for of_run in scores)
+        shown = f"{plural(len(runs), 'run')} ({seeds})"
+        yield f"{name}: {first['task']} {first['split']}, {counts}, {shown}"
+        yield from metric_lines(scores, " (one run)")
 
 
 def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()) -> list[str]:

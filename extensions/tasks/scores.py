@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clozeline.extensions.tasks.score_notes import note_few_items
+from clozeline.checksummed_json import add_checksum
+from clozeline.extensions.tasks.error_analysis import collect_answers, record_lines
+from clozeline.extensions.tasks.finetuning_scores import metric_lines, notes_of
 from clozeline.extensions.tasks.sets.splits import SHOWN_NOTES
-from clozeline.extensions.tasks.task_run import TaskRun, set_rows
+from clozeline.extensions.tasks.task_run import TaskRun, open_task_run, set_rows
 from clozeline.files import publish_text
 from clozeline.pipeline.rows import RowBatch
 from clozeline.tools.registries import SCORING_KEYS
@@ -52,6 +54,20 @@ def scores_of(
     }
 
 
+def score_run(run: Path, split: str, path: Path) -> None:
+    """Score a finished run, and write its scores and predictions.
+
+    Scores are JSON; each prediction is a line of NAME.predictions.jsonl.
+    """
+    opened = open_task_run(run, split)
+    rows = set_rows(opened.shards)
+    predicted = opened.answer.predict(opened.task, rows)
+    stored = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
+    lines = record_lines(collect_answers(opened, rows, predicted))
+    publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
+    publish_text(path, json.dumps(add_checksum(stored), sort_keys=True) + "\n")
+
+
 def to_json(scores: Mapping[str, object]) -> str:
     """Return scores as canonical JSON: sorted keys, full precision."""
     return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
@@ -67,17 +83,6 @@ def write_scores(text: str, output: Path | None, lines: Iterable[str] | None) ->
     sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))
 
 
-def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield caveats of a score: unparsable outputs, rows of train, contradicting labels."""
-    if "unparsable" in scores:
-        yield f"{scores['unparsable']:,g} unparsable"
-    if "threshold" in scores:
-        yield f"threshold of no answer {scores['threshold']:.3f}"
-    for name, count in scores["notes"].items():
-        if count:
-            yield f"{count:,} {name.replace('_', ' ')}"
-
-
 def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines; scores below a baseline are marked."""
     skipped = sum(scores["skipped"].values())
@@ -88,22 +93,7 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{scores['task']} {scores['split']}: {', '.join(counts)}; step {scores['step']:,}, seed "
         f"{scores['seed']}"
     )
-    if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):
-        yield f"  {few}"
-    signed = scores.get("signatures", {})
-
-    for metric, value in scores["metrics"].items():
-        others = ", ".join(
-            f"{name} {baseline[metric]:.4f}"
-            for name, baseline in scores["baselines"].items()
-            if metric in baseline
-        )
-        below = scores["below"][metric]
-        note = f"  (baselines: {others})" if others else ""
-        note += f"  worse than the baseline {' and '.join(below)}" if below else ""
-        note += f"  ({signed[metric]})" if metric in signed else ""
-        note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
-        yield f"  {metric:<21} {value:.4f}{note}"
+    yield from metric_lines([scores])
 
     for name in SCORING_KEYS.available():
         if used := scores.get(name):

@@ -5,7 +5,6 @@ import pytest
 from clozeline import HOME
 from clozeline.configuration.config import load_config
 from clozeline.extensions.evaluation.prompting.template import Template
-from clozeline.extensions.studies.published_scores import PublishedTable
 from clozeline.extensions.studies.study_plan import Study, load_study
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
@@ -23,9 +22,6 @@ def test_studies_load(path):
     load_config(Study, path)
 
 
-@pytest.mark.parametrize(
-    ("folder", "schema"), [("published", PublishedTable), ("prompts", Template)]
-)
-def test_tables_and_prompts_load(folder, schema):
-    for path in (HOME / "configs" / folder).glob("*.yaml"):
-        load_config(schema, path)
+def test_prompts_load():
+    for path in (HOME / "configs" / "prompts").glob("*.yaml"):
+        load_config(Template, path)

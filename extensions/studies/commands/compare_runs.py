@@ -1,7 +1,5 @@
 """Compare runs of the trainer: `clozeline compare-runs RUN [RUN ...] [html=FILE] [--json]`.
 
-`published=glue` prints the score of a fine-tuned run beside published ones.
-
 Prints the last and best figures of each run and the configuration keys in which they differ. The
 page has curves over steps, tokens, seconds and FLOPs. Runs may still be training: whatever they
 have written so far is shown.
@@ -19,11 +17,6 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, plural, reading_run
-from clozeline.extensions.studies.published_scores import (
-    load_published,
-    published_rows,
-    read_own_scores,
-)
 from clozeline.files import publish_text
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import page
@@ -53,8 +46,6 @@ class CompareRunsOptions(JsonSwitch):
     """run directories of train/main.py"""
     html: OutputPath | None = None
     """also write a page with the curves"""
-    published: str | None = None
-    """also print a table of published scores with the scores of these runs, such as glue"""
 
 
 def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
@@ -141,16 +132,6 @@ def _compare(options: CompareRunsOptions) -> None:
     if len(names) > 1:
         differing = [[key, *values] for key, values in keys.items()]
         tables.append(Table("Configuration: keys that differ", runs_head, differing))
-
-    if options.published is not None:
-        published = load_published(options.published)
-        own = [
-            (name, read_own_scores(path, int(config.get("seed", 0))))
-            for name, path, config in zip(names, options.runs, configs, strict=True)
-        ]
-        scores = f"{published.title}, {published.set}; {published.source}"
-        rows = published_rows(published, own)
-        tables.append(Table(scores, ["", *published.columns], rows))
 
     if numbers:
         sys.stderr.write(

@@ -292,10 +292,10 @@ def _results(
     folder: Path, run: Path, splits: Iterable[str], seed: int
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the files of a run's scores on some splits, each with the function that writes it."""
+    from clozeline.extensions.tasks.scores import score_run  # imports torch
+
     return {
-        finetuning_scores.scores_path(folder, split, seed): partial(
-            finetuning_scores.score_run, run, split
-        )
+        finetuning_scores.scores_path(folder, split, seed): partial(score_run, run, split)
         for split in splits
     }
 

@@ -39,6 +39,10 @@ ANSWERS = [0, 1, 0, 1]
 
 def write(folder, seed, predicted, **changes):
     right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
+    baselines = changes.get(
+        "baselines", {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}}
+    )
+    below = [name for name, values in baselines.items() if right < values["accuracy"]]
     scores = {
         "task": "toy",
         "split": "dev",
@@ -48,7 +52,9 @@ def write(folder, seed, predicted, **changes):
         "metrics": {"accuracy": right},
         "unit": "texts",
         "notes": {},
-        "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}},
+        "baselines": baselines,
+        "below": {"accuracy": below},
+        "degenerate": False,
         **changes,
     }
 

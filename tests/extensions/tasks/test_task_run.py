@@ -62,7 +62,7 @@ def test_a_score_below_a_baseline_is_printed_as_such():
     assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
     assert "10 texts decides nothing" in few
     assert " ".join(accuracy.split()) == (
-        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) worse than the baseline words"
+        "accuracy 0.7000 baselines: majority 0.5000, words 0.8000 worse than words"
     )
     assert "worse" not in f1
 
