@@ -1,4 +1,4 @@
-"""Programs that pages show, run as a reader would: docs/python.md, lab 0, and compression.
+"""Programs that pages show, run as a reader would: docs/python.md and compression.
 
 The blocks of docs/python.md run one after another beside a folder `data/site`; its classes are then
 resumed, where every row is trained on once.
@@ -19,7 +19,6 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from clozeline.tools.start.lab import read_lab
 from clozeline.train.data.stream.labels import dense_labels
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.data.stream.torch_dataset import StreamDataset
@@ -240,52 +239,6 @@ def test_lightning_resumes_where_it_stopped(tmp_path):
     assert (
         train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
     )
-
-
-RUNNER = '''
-import ast
-
-def run_cell(source, names):
-    """Run a cell as a notebook does; print the type and HTML length of the value of its last expression."""
-    tree = ast.parse(source)
-    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "cell", "exec"), names)
-    value = None if last is None else eval(compile(last, "cell", "eval"), names)
-    if value is not None:
-        html = value._repr_html_()
-        whole = len(html) > 500 and html.startswith("<div class=clozeline>")
-        print("shown", type(value).__name__, html.count("<svg"), whole)
-
-names = {"__name__": "__main__"}
-for source in SOURCES:
-    run_cell(source, names)
-losses = [record["loss"] for record in names["losses"]]
-print("falls", losses[-1] < losses[0] - 0.3)
-'''
-
-
-@pytest.mark.slow
-def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
-    """With fewer steps than in class."""
-    sources = [cell.source for cell in read_lab("lab0").cells if cell.kind == "python"]
-    short = [source.replace("STEPS = 60", "STEPS = 12") for source in sources]
-
-    assert short != sources
-
-    done = run_program(f"SOURCES = {short!r}\n{RUNNER}", tmp_path)
-
-    assert done.codes == [0], done.errors
-
-    shown = [("CorruptedText", 0)] * 3 + [
-        ("ShardSet", 0),
-        ("View", 0),
-        ("Batch", 0),
-        ("RecordedRun", 1),
-    ]
-
-    lines = [line for line in done.outputs[0].splitlines() if line.startswith(("shown ", "falls "))]
-
-    assert lines == [*(f"shown {name} {charts} True" for name, charts in shown), "falls True"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +16,14 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from clozeline.tools.start.lab import Cell, Lab, all_labs, read_lab, write_lab
+from clozeline.tools.start.lab import Cell, Lab, all_labs, page_of, read_lab, write_lab
 
 _COLORS: Final = re.compile(r"\x1b\[[\d;]*m")
+_TAGS: Final = re.compile(r"<style>.*?</style>|<[^>]+>", re.DOTALL)
+_FENCE: Final = re.compile(r"^```(?:sh|python)\n.*?^```$", re.MULTILINE | re.DOTALL)
+_NUMBER: Final = re.compile(r"(?<![\w.^])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+|\d+(?= %))(?![\w^])")
+"""numbers of a text that a cell prints: with decimals, of thousands, in percent"""
+_PRINTED: Final = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
 
 
 class RanCell(NamedTuple):
@@ -31,6 +36,8 @@ class RanCell(NamedTuple):
     seconds: float
     is_right: bool
     """whether it ran, and what it printed matches the pattern of the cell"""
+    outputs: int
+    """pieces of its output, errors included"""
 
 
 def run_lab(lab: Lab, folder: Path, exercises: int | None = None) -> Iterator[RanCell]:
@@ -64,7 +71,8 @@ def run_lab(lab: Lab, folder: Path, exercises: int | None = None) -> Iterator[Ra
                 error = str(failure)
             printed = _COLORS.sub("", "".join(map(_text_of, ran.outputs))) or error
             is_right = not error and re.search(cell.shows, printed, re.MULTILINE) is not None
-            yield RanCell(title, cell, printed, time.monotonic() - start, is_right)
+            seconds = time.monotonic() - start
+            yield RanCell(title, cell, printed, seconds, is_right, len(ran.outputs))
             if error:
                 return
 
@@ -73,7 +81,41 @@ def _text_of(output: Any) -> str:
     """Return the text of an output: printed, or the value of the last expression."""
     if output.output_type == "stream":
         return output.text
-    return output.get("data", {}).get("text/plain", "")
+    data = output.get("data", {})
+    return _TAGS.sub("", data.get("text/html", "")) or data.get("text/plain", "")
+
+
+def find_unprinted(lab: Lab, cells: Iterable[RanCell]) -> list[str]:
+    """Return the numbers that an exercise tells and none of its cells printed.
+
+    They stand after its first cell. What a cell printed is rounded to the digits of the text; a
+    trained model may differ by two units of the last digit on another machine. The numbers
+    `computed` in the head of a lab are those that a reader computes; one that is not told is
+    returned, too.
+    """
+    printed: dict[str, list[float]] = {}
+    for cell in cells:
+        found = (float(text.replace(",", "")) for text in _PRINTED.findall(cell.printed))
+        printed.setdefault(cell.title, []).extend(found)
+
+    missing = []
+    told = set()
+    for exercise in page_of(lab).split("\n## ")[1:]:
+        title, _, text = exercise.partition("\n")
+        prose = _FENCE.split(text, maxsplit=1)[-1]
+        for number in _NUMBER.findall(_FENCE.sub("", prose)):
+            value = float(number.replace(",", ""))
+            unit = 10.0 ** -len(number.partition(".")[2])
+            off = unit * (2 if lab.head.trained else 0.5) + 1e-9
+            values = printed.get(title, [])
+            is_printed = any(
+                abs(shown - value) <= off or abs(100 * shown - value) <= off for shown in values
+            )
+            told.add(number)
+            if not is_printed and number not in lab.head.computed:
+                missing.append(f"{title}: {number}")
+    untold = [f"computed: {number}" for number in lab.head.computed if number not in told]
+    return missing + untold
 
 
 def main() -> int:
@@ -84,13 +126,20 @@ def main() -> int:
     options = parser.parse_args()
 
     folder = options.folder or Path(tempfile.mkdtemp(prefix="lab-"))
-    failed = 0
-    for title, cell, printed, seconds, is_right in run_lab(read_lab(options.name), folder):
-        failed += not is_right
-        verdict = "ok" if is_right else f"FAILED; expected: {cell.shows}"
-        sys.stdout.write(f"## {title}\n{cell.source}\n{printed}\n{seconds:.1f} s: {verdict}\n\n")
-    sys.stdout.write(f"{failed} failed\n")
-    return bool(failed)
+    lab = read_lab(options.name)
+    ran = []
+    for cell in run_lab(lab, folder):
+        ran.append(cell)
+        verdict = "ok" if cell.is_right else f"FAILED; expected: {cell.cell.shows}"
+        sys.stdout.write(
+            f"## {cell.title}\n{cell.cell.source}\n{cell.printed}\n"
+            f"{cell.seconds:.1f} s: {verdict}\n\n"
+        )
+        sys.stdout.flush()
+    failed = [cell for cell in ran if not cell.is_right]
+    unprinted = find_unprinted(lab, ran)
+    sys.stdout.write(f"{len(failed)} failed; numbers that no cell printed: {unprinted}\n")
+    return bool(failed or unprinted)
 
 
 if __name__ == "__main__":

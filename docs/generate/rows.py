@@ -166,7 +166,7 @@ def run_cells(name: str, folder: Path) -> dict[Row, Printed]:
 
     shutil.rmtree(folder / name, ignore_errors=True)
     ran = {}
-    for title, cell, text, seconds, is_right in run_lab(lab, folder / name):
+    for title, cell, text, seconds, is_right, _ in run_lab(lab, folder / name):
         row = Row(topic, title, cell.source, cell.shows)
         printed = Printed(0 if is_right else 1, text, round(seconds, 1))
         # a cell without an expression only prepares the next one

@@ -16,9 +16,9 @@ The table shows the columns of a [batch](glossary.md#batch) and the [heads](glos
 `model.heads` that learn from them, for the default options. Other stored columns serve to undo the
 corruption.
 
-Heads with the note *generator or drawn tokens* judge replaced tokens. They need the family
-`replaced_tokens`, which has a generator. Or store rows with drawn tokens: `replacement: uniform`,
-`unigram` or `shuffle`."""
+Heads with the note *[generator](glossary.md#generator) or drawn tokens* judge replaced tokens. They
+need the family `replaced_tokens`, which has a generator. Or store rows with drawn tokens:
+`replacement: uniform`, `unigram` or `shuffle`."""
 
 
 def training_table(names: list[str]) -> str:

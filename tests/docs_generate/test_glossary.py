@@ -57,9 +57,9 @@ def test_a_first_use_is_found_in_prose_alone():
     assert unlinked_words(text) == ["mask"]
 
 
-def test_about_25_words_have_one_or_two_sentences_each():
+def test_words_have_one_or_two_sentences_each():
     glossary = (LABS / "glossary.md").read_text(encoding="utf-8")
     meanings = dict(re.findall(r"^## (.*)\n\n(.*)$", glossary, flags=re.MULTILINE))
 
     assert list(meanings) == sorted(WORDS, key=str.lower)
-    assert 25 <= len(WORDS) <= 30
+    assert 25 <= len(WORDS) <= 45

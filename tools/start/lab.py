@@ -11,15 +11,15 @@ import json
 import lzma
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from clozeline import HOME
 from clozeline.command_line import Positional
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import config_class, validate
 from clozeline.configuration.overrides import parse_yaml
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import publish
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
 
@@ -30,10 +30,21 @@ _EXERCISE: Final = re.compile(r"^(?=## )", re.MULTILINE)
 _SETUP: Final = """\
 # The commands of the cells below are those of this notebook's Python; tables have 120 columns.
 import os
+import subprocess
 import sysconfig
+
+from IPython.core.magic import register_cell_magic
 
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
 os.environ["COLUMNS"] = "120"
+
+
+@register_cell_magic
+def shell(_, commands):
+    # Unlike %%bash, print the complete output once, when the commands have ended.
+    done = subprocess.run(["bash", "-ec", commands], stdout=-1, stderr=-2, text=True)
+    print(done.stdout, end="")
+    done.check_returncode()
 """
 
 
@@ -57,16 +68,27 @@ class Cell(NamedTuple):
     """regular expression that the output of the code must match; the student does not see it"""
 
 
+@config_class
+class LabHead:
+    """The head of a lab's file."""
+
+    minutes: int
+    """time of all cells on two idle cores"""
+    files: list[str]
+    """files and folders below `configs` that the cells read"""
+    computed: list[str] = field(default_factory=list)
+    """numbers of its answers that no cell of their exercise prints"""
+    trained: bool = False
+    """whether its numbers are those of trained models, which differ a little by machine"""
+
+
 @dataclass(frozen=True)
 class Lab:
     """The exercises of a lab."""
 
     name: str
     title: str
-    minutes: float
-    """time of all cells on two idle cores"""
-    files: Sequence[str]
-    """files and folders below `configs` that the cells read"""
+    head: LabHead
     cells: Sequence[Cell]
 
 
@@ -81,10 +103,9 @@ def read_lab(name: str) -> Lab:
     head = _HEAD.match(text)
     if head is None:
         raise ConfigurationError(f"{name}.md: expected a head between two lines of ---")
-    settings: dict[str, Any] = parse_yaml(head[1])
     cells = [*_split_cells(text[head.end() :])]
     title = cells[0].source.partition("\n")[0].removeprefix("# ")
-    return Lab(name, title, settings["minutes"], settings["files"], cells)
+    return Lab(name, title, validate(LabHead, parse_yaml(head[1]), name), cells)
 
 
 def _split_cells(text: str) -> Iterator[Cell]:
@@ -112,7 +133,7 @@ def notebook_of(lab: Lab) -> str:
     """Return a lab as a Jupyter notebook of format 4.5; a shell runs the cells of kind `sh`."""
     cells = []
     for index, cell in enumerate([Cell("python", _SETUP.rstrip()), *lab.cells]):
-        source = f"%%bash -e\n{cell.source}" if cell.kind == "sh" else cell.source
+        source = f"%%shell\n{cell.source}" if cell.kind == "sh" else cell.source
         written: dict[str, Any] = {
             "cell_type": "markdown" if cell.kind == "markdown" else "code",
             "id": f"cell-{index:02}",
@@ -139,7 +160,7 @@ def files_of(lab: Lab) -> dict[str, bytes]:
         f"{lab.name}.md": page_of(lab).encode(),
         f"{lab.name}.ipynb": notebook_of(lab).encode(),
     }
-    for name in lab.files:
+    for name in lab.head.files:
         source = _CONFIGS / name
         for path in sorted(source.rglob("*.*")) if source.is_dir() else [source]:
             relative = path.relative_to(source.parent)
@@ -174,7 +195,8 @@ def _lab(settings: LabSettings) -> None:
     if settings.number is None:
         for name in all_labs():
             lab = read_lab(name)
-            print(f"{name.removeprefix('lab')}  {lab.title}, {lab.minutes:g} minutes of computing")
+            time = plural(lab.head.minutes, "minute")
+            print(f"{name.removeprefix('lab')}  {lab.title}, {time} of computing")
         print("Write one: clozeline lab 1 output=lab1")
         return
 

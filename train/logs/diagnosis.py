@@ -265,7 +265,7 @@ def explain_diagnosis(
         problem = "the model has not even learned how frequent each label is"
     if not are_labeled and tokens < LEARNED:
         longer = (
-            f"a small model needs about {LEARNED:,} tokens, this one read {tokens:,}: train "
+            f"a small model may need {LEARNED:,} tokens, and this one read {tokens:,}: train "
             f"longer, on {more}"
         )
 
