@@ -57,6 +57,8 @@ def initialize_parameters(
     draw = initial_distributions(model, config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if parameter.is_meta:
+                continue
             with placement.gather([parameter]):
                 values = torch.empty(parameter.shape)
                 draw[name](values, generator_for(seed, f"{prefix}{name}"))

@@ -21,6 +21,8 @@ class Placement:
 
 UNSHARDED: Final = Placement(nullcontext, nullcontext)
 """Every rank has all parameters."""
+SHAPES: Final = Placement(lambda: torch.device("meta"), nullcontext)
+"""No rank has a value: a model to count, of any size."""
 
 
 def full_shape(parameter: Tensor) -> torch.Size:

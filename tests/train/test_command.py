@@ -225,6 +225,12 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
     assert "stage 1: " in text
     assert "stage 0: " not in text, "bf16 is refused there"
 
+    large = ["model.dim=12288", "model.ffn_dim=49152", "model.layers=96"]
+    code, text, _ = called(capsys, ["--config", str(config), "--dry-run", *large])
+
+    assert code == 0
+    assert re.search(r"1[67]\d,\d{3},\d{3},\d{3} parameters", text), "no weight is drawn"
+
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(

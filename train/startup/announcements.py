@@ -10,6 +10,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints.published_forms import describe_export
 from clozeline.model.checkpoints.sources import NewModel
+from clozeline.model.parameters.sharding import SHAPES
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
@@ -163,7 +164,7 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
     config = point.config
 
     # build the model and open the stream
-    starting = build_starting_model(point, datasets.train)
+    starting = build_starting_model(point, datasets.train, SHAPES)
     if config.regularizer is not None and point.checkpoint is None:
         config.regularizer.build().check_model(starting.model, starting.new)
     lines += describe_model(config, untrained_heads, starting, datasets)
