@@ -216,9 +216,8 @@ def measure(
         line |= {
             "tokens_per_s": 1000 * tokens / middle,
             "operations_per_s": per_second,
-            "mfu": per_second / peak.operations if cuda else None,
-            "peak": peak.operations if cuda else None,
-            "peak_origin": peak.origin if cuda else None,
+            "mfu": per_second / peak if cuda else None,
+            "peak": peak if cuda else None,
         }
 
     if cuda:

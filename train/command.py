@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.dry_run:
             from clozeline.train.startup.announcements import dry_run
 
-            return dry_run(config, options.detail)
+            return dry_run(config)
         from clozeline.train.run import run_training
 
         return run_training(config, detail=options.detail)

@@ -10,7 +10,6 @@ from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.datasets import open_stream
-from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import World, gc_frozen, join_process_group
 from clozeline.train.distributed.stopping import StopRequest
@@ -24,7 +23,7 @@ from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import TrainingJob, train
-from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
+from clozeline.train.startup.announcements import announce_start, describe_start
 from clozeline.train.startup.checks import CheckedStart, check_start
 from clozeline.train.startup.run_directory import lock_run, prepare_directory
 from clozeline.train.startup.start_or_resume import find_starting_point, set_up_kernels
@@ -141,16 +140,13 @@ def _build_and_train(
 
     checkpoints.prepare()
 
-    # announce the start: cost, checkpoint, data
+    # announce the start: model and cost, or the checkpoint
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = describe_model(config, untrained_heads, starting, datasets)
-    lines += cost.lines(measured, verbose=display.is_verbose)
-    lines += describe_rereading(datasets.phases, cost.rows_by_set)
-    announce_start(point, lines, cost.least_seconds(measured), peak, engine, display, journal)
-    if starting.unread:
-        display.say(starting.unread)
-    announce_data(point, state, datasets, announce)
+    lines = [*point.choices, starting.unread]
+    if point.saved is None:
+        lines = describe_start(point, untrained_heads, starting, datasets, cost, measured)
+    announce_start(point, lines, cost.least_seconds(measured), engine, display, journal)
 
     # watch the data, the records and the time
     streams = [stream, *(heldout_set.stream for heldout_set in heldout)]

@@ -139,10 +139,9 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
     assert second["cpu_s"] > 0
     assert second["samples_per_s"] == pytest.approx(8 / whole)
 
-    peak = events(tmp_path / "run", "start")[0]["peak"]
-
-    assert peak["origin"].startswith("measured by a matrix product in fp32")
-    assert second["mfu"] == pytest.approx(first["flops"] / whole / (2 * peak["operations"]))
+    assert second["mfu"] * whole == pytest.approx(
+        first["mfu"] * sum(first["step_ms"].values()) / 1e3
+    )
     assert (
         first["samples"],
         second["samples"],

@@ -29,7 +29,7 @@ _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memor
 
 _MEMORY_REMEDY: Final = (
     "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run "
-    "--verbose prints the memory of each stage"
+    "prints the memory of each stage"
 )
 
 

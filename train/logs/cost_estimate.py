@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -97,24 +97,27 @@ class SetCost:
 
 @dataclass(frozen=True)
 class PhaseCost:
-    """Steps of a phase of the data, and means over the rows of its mixture."""
+    """Steps of a phase of the data, and its sets."""
 
     steps: int
     rows_per_step: int
     tokens_per_row: float
-    flops_per_row: float
+    """mean over the rows of the mixture"""
     shares: dict[str, float]
     """set → its share of the rows"""
-    sets: tuple[SetCost, ...] = ()
-    """cost of each set; empty: every row costs the mean"""
+    sets: tuple[SetCost, ...]
 
     def flops_of(self, rows: float) -> float:
         """Return the FLOPs of the first `rows` rows of the phase; filler costs nothing."""
-        if not self.sets:
-            return rows * self.flops_per_row
         return sum(
             each.flops_per_row * each.count_real_rows(rows * each.weight) for each in self.sets
         )
+
+    @property
+    def flops_per_row(self) -> float:
+        """Mean FLOPs over the rows of the mixture, with filler."""
+        real = ((each.weight * each.rows / each.epoch_rows, each) for each in self.sets)
+        return sum(share * each.flops_per_row for share, each in real)
 
     @property
     def rows(self) -> int:
@@ -137,12 +140,12 @@ class CostEstimate:
     """FLOPs of an evaluation"""
 
     @property
-    def rows_by_set(self) -> list[dict[str, float]]:
-        """Rows that the run reads of each set, by phase."""
-        return [
-            {name: share * phase.rows for name, share in phase.shares.items()}
-            for phase in self.phases
-        ]
+    def rows_by_set(self) -> Counter[str]:
+        """Rows that the run reads of each set."""
+        rows = Counter[str]()
+        for phase in self.phases:
+            rows.update({name: share * phase.rows for name, share in phase.shares.items()})
+        return rows
 
     @property
     def evaluations(self) -> int:
@@ -178,120 +181,80 @@ class CostEstimate:
         flops = self.training_flops + self.evaluations * self.heldout_flops
         return flops / (operations * self.world_size)
 
-    def lines(self, operations: float, *, verbose: bool = False) -> list[str]:
-        """Return the lines to print at a start.
+    def lines(self, operations: float) -> Iterator[str]:
+        """Yield the lines to print at a start.
 
-        Args:
-            operations: FLOPs per second of one rank, from which the least time follows.
-            verbose: also print the memory at each ZeRO stage if there is one rank.
+        `operations`: FLOPs per second of one rank, from which the least time follows.
         """
-        return [
-            *self._data_lines(),
-            *self._evaluation_lines(),
-            *self._cost_lines(operations, verbose),
-        ]
-
-    def _data_lines(self) -> Iterator[str]:
-        """Yield the lines on the model, its data and its batches."""
         config = self.config
         size = self.world_size
         parts = self.model.parameters_by_part
         counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
         yield f"model      {sum(parts.values()):,} parameters: {counts}"
 
-        # rows and tokens of the sets
+        # rows, tokens and passes
         rows_read = sum(phase.rows for phase in self.phases)
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
         sets = distinct_sets(self.datasets.phases)
-        epoch_rows = sum(_epoch_rows(shards, config) for shards in sets)
-        rows = self.datasets.rows
-        filler = epoch_rows - rows
-        filled = (
-            f"; the last batch of each pass is filled up with {filler:,} empty rows"
-            if filler
-            else ""
-        )
-
-        yield f"data       {rows:,} rows of {tokens / rows_read:.1f} tokens on average{filled}"
-
-        # batches of each phase
+        length = tokens / rows_read
+        yield f"data       {self.datasets.rows:,} rows of {length:.1f} tokens on average"
         fewest = config.data.batch_tokens
         about = "" if fewest is None else f"at least {fewest:,} tokens per step, about "
         ranks = f"{size} ranks x " if size > 1 else ""
 
         for phase in self.phases:
             count = phase.rows_per_step // size // config.data.micro_batch
-            batch = (
-                f"{phase.rows_per_step} rows per step: {ranks}{count} micro-batches x "
-                f"{config.data.micro_batch} rows"
+            yield (
+                f"batch      {about}{phase.rows_per_step} rows per step: {ranks}{count} "
+                f"micro-batches x {config.data.micro_batch} rows"
             )
-            during = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
-            shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
-            mixture = f": {shares}" if len(phase.shares) > 1 else ""
-            yield f"batch      {about}{batch}{during}{mixture}"
 
-        # steps and passes
-        steps = sum(phase.steps for phase in self.phases)
-        horizon = config.schedule.options.steps or config.last_step
-        schedule = f" (schedule ends at {horizon:,})" if horizon != steps else ""
-        passes = rows_read / epoch_rows
+        passes = rows_read / sum(_epoch_rows(shards, config) for shards in sets)
         reads = (
             f"the model reads every text {passes:.1f} times"
             if passes >= 1
             else f"the model reads {passes:.0%} of the texts"
         )
-
         average = " on average" if len(sets) > 1 else ""
-        yield f"length     {steps:,} steps{schedule}, {tokens:,.0f} tokens: {reads}{average}"
+        yield f"length     {config.last_step:,} steps, {tokens:,.0f} tokens: {reads}{average}"
 
-    def _evaluation_lines(self) -> Iterator[str]:
-        """Yield the lines on the held-out sets."""
-        if not self.heldout_rows:
-            yield "held-out   none: no evaluation"
-            return
-        yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
-        trained = {shards.digest for shards in distinct_sets(self.datasets.phases)}
+        # held-out sets
+        evaluated = f"{self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+        yield f"held-out   {evaluated if self.heldout_rows else 'none: no evaluation'}"
+        trained = {shards.digest for shards in sets}
         for name, shards in self.datasets.heldout.items():
             if shards.digest in trained:
                 yield f"           {name} is also trained on: its loss says nothing about new text"
 
-    def _cost_lines(self, operations: float, verbose: bool) -> Iterator[str]:
-        """Yield the lines on FLOPs, time and memory."""
-        config = self.config
-        size = self.world_size
-        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        # FLOPs and time
         training = self.training_flops
         flops = training + self.evaluations * self.heldout_flops
-        least = duration_text(self.least_seconds(operations))
         machines = f"{size} ranks of this machine" if size > 1 else "this machine"
         yield (
             f"arithmetic {flops:.3g} operations, {training / tokens:.3g} per token: at least "
-            f"{least} on {machines}; the first steps measure the real time"
+            f"{duration_text(self.least_seconds(operations))} on {machines}; the first steps "
+            "measure the real time"
         )
 
         # memory per rank, at each stage
-        first = 1 if config.precision == "bf16" else 0
-        count = self.model.num_parameters()
-        frozen = frozen_count(self.model)
         memory = {
-            stage: estimate_memory(config, count, size, stage, frozen=frozen)
-            for stage in range(first, 4)
+            stage: estimate_memory(
+                config, sum(parts.values()), size, stage, frozen=frozen_count(self.model)
+            )
+            for stage in range(1 if config.precision == "bf16" else 0, 4)
         }
         chosen = memory[config.zero.stage]
         on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[
             config.zero.offload
         ]
-        yield (
-            f"memory     {_mebibytes(chosen.total)}{' per rank' if size > 1 else ''}: weights "
-            f"{_mebibytes(chosen.weights)}, gradients {_mebibytes(chosen.gradients)}, optimizer "
-            f"{_mebibytes(chosen.optimizer)}{on_host}; activations come on top"
+        stages = ", ".join(
+            f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
         )
-
-        if verbose or size > 1:
-            stages = ", ".join(
-                f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
-            )
-            yield f"           {stages}, on {size} rank{'s' if size > 1 else ''}"
+        yield (
+            f"memory     {_mebibytes(chosen.total)} per rank: weights "
+            f"{_mebibytes(chosen.weights)}, gradients {_mebibytes(chosen.gradients)}, optimizer "
+            f"{_mebibytes(chosen.optimizer)}{on_host}; activations come on top ({stages})"
+        )
 
 
 def estimate_cost(
@@ -334,8 +297,8 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
             for weight, shards, (_, flops) in zip(weights, sets, figures, strict=True)
         )
 
-        figures *= [[each.rows / each.epoch_rows] for each in set_costs]  # filler has no tokens
-        tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+        real = [each.rows / each.epoch_rows for each in set_costs]  # filler has no tokens
+        tokens = float(np.average(figures[:, 0] * real, weights=mixture.counts))
 
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
@@ -343,7 +306,7 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
         shares_by_label = dict(zip(set_labels(sets), shares, strict=True))
-        yield PhaseCost(steps, batch, tokens, flops, shares_by_label, set_costs)
+        yield PhaseCost(steps, batch, tokens, shares_by_label, set_costs)
         remaining = remaining - steps
         position = position + steps * batch
 
@@ -492,23 +455,9 @@ def _mebibytes(size: float) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
 
-class Peak(NamedTuple):
-    """FLOPs per second of one rank, and where the number comes from."""
-
-    operations: float
-    origin: str
-
-    def line(self) -> str:
-        """Return the line that a start prints."""
-        return f"peak       {self.operations:.3g} operations per second per rank: {self.origin}"
-
-
-def peak_of(device: torch.device, precision: str, measured: float) -> Peak:
-    """Return the peak of a device: in bf16 from its data sheet if known, else as `measured`."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a processor"
-    if precision == "bf16":
-        for operations, names in _DATA_SHEETS.items():
-            if name.removeprefix("NVIDIA ") in names:
-                return Peak(operations, f"data sheet of {name}")
-    unknown = f"Clozeline has no data sheet of {name} for {precision}"
-    return Peak(measured, f"measured by a matrix product in {precision}; {unknown}")
+def peak_of(device: torch.device, precision: str, measured: float) -> float:
+    """Return the peak FLOPs of a device: in bf16 from its data sheet if known, else `measured`."""
+    if device.type != "cuda" or precision != "bf16":
+        return measured
+    name = torch.cuda.get_device_name(device).removeprefix("NVIDIA ")
+    return next((peak for peak, names in _DATA_SHEETS.items() if name in names), measured)

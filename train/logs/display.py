@@ -37,11 +37,7 @@ _PRINTED_EVENTS: Final = {
     "the run starts again at step 1",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; "
     "the newest valid checkpoint is used",
-    "metrics_dropped": "metrics.jsonl: {lines} unreadable lines at its end were removed",
-    "records_lost": "{file} is missing or empty: the records of {steps} earlier steps are lost",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
-    "heldout_removed": "held-out set {name} was evaluated before and is not evaluated now: "
-    "it has no manifest.json",
     "not_compiled": "torch.compile failed, training continues uncompiled; "
     "compile=true shows the error: {reason}",
     "new_phase": "the data changed since the checkpoint: after {samples:,} samples "
@@ -86,8 +82,7 @@ class Display:
         )
         self._reports = Reporting()
         self._steps = steps
-        self.is_verbose = detail == "verbose"
-        self._seconds = 0.0 if self.is_verbose else seconds
+        self._seconds = 0.0 if detail == "verbose" else seconds
         self._clock = clock
 
         # what was shown

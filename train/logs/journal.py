@@ -49,25 +49,21 @@ class Journal:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
         return self._epoch + time.monotonic()
 
-    def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> int:
+    def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> None:
         """Start to write, once the start has been checked.
 
         Metrics after `step` are removed, and the evaluation of that step unless the state is
         `evaluated`: a resumed run writes them again. Earlier lines are not read.
-
-        Returns:
-            the number of removed lines that could not be read.
         """
         if not self._writes:
-            return 0
-        dropped = self._truncate_metrics(step, evaluated)
+            return
+        self._truncate_metrics(step, evaluated)
         events = self._held or []
         self._held = None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
         self.status("running", step=step, checkpoint=checkpoint)
         self._open_board(step)
-        return dropped
 
     def rewind(self, step: int, *, evaluated: bool = False) -> None:
         """Remove the metrics after `step`, to which the run goes back, as `begin` does."""
@@ -84,11 +80,10 @@ class Journal:
             with self._reports(_BOARD):
                 self._trackers[_BOARD] = TensorBoard(self.directory / "tensorboard", step)
 
-    def _truncate_metrics(self, step: int, evaluated: bool) -> int:
-        """Remove the metrics after `step`; return how many of these lines could not be read."""
+    def _truncate_metrics(self, step: int, evaluated: bool) -> None:
+        """Remove the metrics after `step`, and lines at the end that cannot be read."""
         # find the last record to keep, from the end
         path = self.directory / "metrics.jsonl"
-        lost = 0
         end = 0
 
         for line in last_lines(path):
@@ -100,7 +95,6 @@ class Journal:
             if isinstance(recorded, int) and recorded <= step and not again:
                 end = line.stop
                 break
-            lost += not isinstance(recorded, int)
 
         # end the file there
         with open_unlinked(path, "a+b") as file:
@@ -108,8 +102,6 @@ class Journal:
             file.seek(max(0, end - 1))
             if file.read() not in (b"", b"\n"):  # a kill cut off the newline
                 file.write(b"\n")
-
-        return lost
 
     def track(self, config: Mapping[str, object]) -> None:
         """Start or continue a run at the configured tracker.

@@ -53,11 +53,6 @@ def step_records(records: Iterable[RecordT]) -> list[RecordT]:
     return [record for record in records if "loss" in record]
 
 
-def unreadable_lines(path: Path) -> int:
-    """Return the number of damaged lines, which `read_lines` skips."""
-    return sum(record is None for record in records(path))
-
-
 def last_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a JSON lines file from last to first, without blank ones.
 

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import torch
 
-from clozeline.errors import STOPPED, plural
+from clozeline.errors import STOPPED
 from clozeline.reporting import Reporting
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
 from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation, Guesses
-from clozeline.train.logs.cost_estimate import CostEstimate, Peak
+from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal, resident_bytes
-from clozeline.train.logs.json_lines import last_lines, unreadable_lines
+from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop
@@ -39,7 +39,7 @@ class Recorder:
         journal: Journal,
         display: Display,
         cost: CostEstimate,
-        peak: Peak,
+        peak: float,
     ) -> None:
         self._engine = engine
         self._health = health
@@ -48,7 +48,6 @@ class Recorder:
         self._announce = announcer(journal, display)
         self._cost = cost
         self._peak = peak
-        self._measured = False
         self._ended: float | None = None
         """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
@@ -107,15 +106,11 @@ class Recorder:
         self._ended = time.perf_counter()
         between = 0.0 if ended is None else max(0.0, self._ended - seconds - ended)
 
-        # every step: data health, skipped gradients, memory after the first step
+        # every step: data health, skipped gradients
         with self._reports("the health of the data"):
             self._health.observe_step(state.step, batch.waited, seconds)
         if result.skipped:
             self._record_skip(state, batch)
-        if not self._measured:
-            self._measured = True
-            self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
-
         if not log:
             self._journal.progress()
             return
@@ -256,11 +251,6 @@ class Recorder:
                     self._display.say(line)
             with self._reports("report.html"):
                 self._display.say(f"report {write_report(config)}")
-                metrics = config.output / "metrics.jsonl"
-                if damaged := unreadable_lines(metrics):  # a start reads only the end of the file
-                    self._display.say(
-                        f"{metrics}: the report lacks {plural(damaged, 'damaged line')}"
-                    )
 
         return code
 
@@ -317,7 +307,7 @@ class Recorder:
             "tokens_per_s": batch.tokens / seconds,
             "padded_tokens_per_s": batch.padded_tokens / seconds,
             "samples_per_s": rows / seconds,
-            "mfu": flops_per_second / (self._peak.operations * self._engine.world.size),
+            "mfu": flops_per_second / (self._peak * self._engine.world.size),
             "step_ms": {part: 1e3 * duration for part, duration in parts.items()},
             "memory_bytes": resident_bytes(),
             **on_device,

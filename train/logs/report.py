@@ -11,21 +11,19 @@ from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import page
 from clozeline.report.views import Part, Passage, Section, Span, Table
-from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 from clozeline.train.logs.curves import curves, read_run
 from clozeline.train.logs.diagnosis import diagnose_run
 from clozeline.train.logs.display import describe_event, format_count, heldout_title
-from clozeline.train.logs.figures import Record, last_heldout, results
-from clozeline.train.logs.json_lines import last_lines, read_lines, records
+from clozeline.train.logs.figures import Record, last_heldout
+from clozeline.train.logs.json_lines import read_lines
 
 _MAX_LISTED_EVENTS: Final = 200
 """The report lists at most this many events, the latest ones."""
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, with their names on the page."""
-_MIB: Final = 2**20
 _UNLISTED_EVENTS: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
@@ -42,24 +40,12 @@ def write_report(config: TrainConfig) -> Path:
     values = flatten(redact(to_data(config)))
     settings = [(key, "" if value is None else str(value)) for key, value in values.items()]
 
-    # memory of each rank, at the end of the run or after its first step
-    names = ("weights", "gradients", "optimizer", "resident")
     events = read_lines(output / "events.jsonl")
-    memory: Sequence[Mapping[str, int]] = next(
-        (event.get("ranks", []) for event in reversed(events) if event.get("event") == "memory"), []
-    )
-    sizes = [
-        (rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)
-    ]
-
-    # the sections of the page
     parts: list[Part] = [
         _outcome(run.records, events, config),
-        Table("", (), [*run.figures(), ("ranks", len(memory))]),
+        Table("", (), run.figures()),
         Section("", [*curves([run])], is_row=True),
         Section("Guesses on held-out rows", _guesses(events, output)),
-        Section("Held-out sets", [_heldout(run.records)]),
-        Section("Memory per rank (MiB)", [Table("", ("rank", *names), sizes)]),
         Section("Events", [_events(events)]),
         Section("Configuration", [Table("", ("key", "value"), settings)], is_folded=True),
     ]
@@ -100,37 +86,21 @@ def _heldout_lines(by_set: Mapping[str, Any]) -> Iterator[str]:
             if entropy
             else f" over {labels}"
         )
-        yield f"{heldout_title(name)}: loss {format_loss(loss)}{compared}"
-
-
-def format_loss(loss: float | None) -> str:
-    """Return a loss in nats with four digits."""
-    return "not finite" if loss is None else f"{loss:.4f}"
+        shown = "not finite" if loss is None else f"{loss:.4f}"
+        yield f"{heldout_title(name)}: loss {shown}{compared}"
 
 
 def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:
     """Return the lines to print at the end; `reason`: why it stopped, None if it is complete."""
-    output = config.output
     steps = config.last_step
     ending = "done" if reason is None else f"stopped ({reason})"
     read = f"{state.rows:,} rows read, {state.tokens:,} tokens"
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
 
     # first and last loss
-    path = output / "metrics.jsonl"
-    status = read_status(output)
-    first = next(
-        (record for record in records(path) if record and record.get("loss") is not None), None
-    )
-    last = next(
-        (
-            line.record
-            for line in last_lines(path)
-            if line.record and line.record.get("loss") is not None
-        ),
-        None,
-    )
-    if first is not None and last is not None:
+    records = read_lines(config.output / "metrics.jsonl")
+    if losses := [record for record in records if record.get("loss") is not None]:
+        first, last = losses[0], losses[-1]
         lines.append(
             f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step "
             f"{last['step']}"
@@ -148,9 +118,9 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
             f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl"
         )
 
-    lines += _heldout_lines(results({} if status is None else {"heldout": status.heldout}))
+    lines += _heldout_lines(last_heldout(records))
     if reason is None:
-        lines += diagnose_run(config)
+        lines += diagnose_run(config, records)
 
     # early stopping, and how to continue
     if best := state.best:
@@ -184,23 +154,6 @@ def _events(events: Sequence[Record]) -> Table:
         if event.get("event", "memory") not in _UNLISTED_EVENTS
     ]
     return Table("", ("event", "step", "what"), rows[-_MAX_LISTED_EVENTS:])
-
-
-def _heldout(records: Sequence[Record]) -> Table:
-    rows = [
-        (
-            heldout_title(name),
-            record["step"],
-            format_loss(result["loss"]),
-            f"{result['unigram_entropy']:.4f}" if result["unigram_entropy"] else "",
-            format_count(result),
-        )
-        for record in records
-        for name, result in results(record).items()
-    ]
-
-    header = ("set", "step", "loss (nats)", "unigram entropy of its labels", "mean over")
-    return Table("", header, rows)
 
 
 def show_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> list[Part]:

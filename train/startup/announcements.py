@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from clozeline.command import Detail, wrap_log
+from clozeline.command import wrap_log
 from clozeline.configuration.config import to_data
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ClozelineError
@@ -13,7 +13,6 @@ from clozeline.model.checkpoints.sources import NewModel
 from clozeline.model.parameters.sharding import SHAPES
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.run_status import read_status
-from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import find_newest
 from clozeline.train.checkpoint.trained_model import token_ids
 from clozeline.train.configuration.config import TrainConfig
@@ -25,7 +24,11 @@ from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of
 from clozeline.train.engine import Engine
 from clozeline.train.evaluate import unit_of
-from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
+from clozeline.train.logs.cost_estimate import (
+    CostEstimate,
+    estimate_cost,
+    operations_per_second,
+)
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.checks import check_start
@@ -34,16 +37,31 @@ from clozeline.train.startup.start_or_resume import StartingPoint, find_starting
 from clozeline.train.startup.starting_model import StartingModel, build_starting_model
 
 
-def describe_model(
-    config: TrainConfig, untrained_heads: Sequence[str], starting: StartingModel, datasets: Datasets
+def describe_start(
+    point: StartingPoint,
+    untrained_heads: Sequence[str],
+    starting: StartingModel,
+    datasets: Datasets,
+    cost: CostEstimate,
+    operations: float,
 ) -> list[str]:
-    """Return the lines on a model: untrained heads, initial weights, unread columns."""
-    source = config.model.init_from
+    """Return the lines on a new run: its model, its cost, and what is not read or read too often.
+
+    `operations`: FLOPs per second of one rank.
+    """
+    model = point.config.model
     heads = ", ".join(untrained_heads)
-    lines = [f"not trained: {heads} of {source}; no training set has its labels"] if heads else []
-    manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
-    unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
-    return [*lines, *starting.lines, *unread]
+    return [
+        *(
+            [f"not trained: {heads} of {model.init_from}; no training set has its labels"]
+            * bool(heads)
+        ),
+        *starting.lines,
+        *unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], model),
+        *point.choices,
+        *cost.lines(operations),
+        *describe_rereading(datasets.phases, cost.rows_by_set),
+    ]
 
 
 def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
@@ -75,18 +93,16 @@ def announce_start(
     point: StartingPoint,
     lines: Sequence[str],
     least_s: float,
-    peak: Peak,
     engine: Engine,
     display: Display,
     journal: Journal,
 ) -> None:
-    """Print the lines of a new run, or the checkpoint of a resumed one, and write the event.
+    """Print the lines of a start, for a resumed run also its checkpoint, and write the event.
 
     Args:
         point: where the run starts.
-        lines: the model and the cost of the run.
+        lines: what there is to say of a new run, or of a resumed one.
         least_s: lower bound on the time of the run, in seconds.
-        peak: FLOPs per second of a rank.
         engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
@@ -95,19 +111,14 @@ def announce_start(
     saved = point.saved
     recorded = {
         "shape": now.shape,
-        "peak": peak._asdict(),
         "charts": [to_data(chart) for hook in engine.hooks for chart in hook.charts],
         "unit": unit_of(engine.heads.values()),
     }
-    for line in point.choices:
-        display.say(line)
+    said = [*lines]
 
-    # a new run: print its cost
     if saved is None:
-        for line in lines:
-            display.say(line)
-        fields = {"versions": now.versions, **recorded}
-        journal.event("start", steps=point.config.steps, least_s=least_s, **fields)
+        fields = {"versions": now.versions, "least_s": least_s, **recorded}
+        journal.event("start", steps=point.config.steps, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
         exact = (
@@ -117,31 +128,19 @@ def announce_start(
         )
         fields = {"was": saved.shape, **recorded}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
-        display.say(
-            f"branch of {point.trunk} at {point.name}"
-            if point.trunk
-            else f"resumed from {point.name}"
-        )
+        branch = f"branch of {point.trunk} at {point.name}"
+        said.append(branch if point.trunk else f"resumed from {point.name}")
         if not exact:
             changed = "deterministic is false"
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
-            display.say(f"{changed}: the state is the same, but rounding will differ")
+            said.append(f"{changed}: the state is the same, but rounding will differ")
 
-    if note := point.schedule_note():
-        display.say(note)
-
-
-def announce_data(
-    point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]
-) -> None:
-    """Announce data that changed since the checkpoint."""
-    saved_stream = {} if point.saved is None else point.saved.stream
-    if saved_stream and saved_stream["data"] != state.stream["data"]:
-        announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
+    for line in filter(None, [*said, point.schedule_note()]):
+        display.say(line)
 
 
-def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
+def dry_run(config: TrainConfig) -> int:
     """Check a configuration as a start would, and print what the run will cost; return 0."""
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
@@ -167,20 +166,15 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
     starting = build_starting_model(point, datasets.train, SHAPES)
     if config.regularizer is not None and point.checkpoint is None:
         config.regularizer.build().check_model(starting.model, starting.new)
-    lines += describe_model(config, untrained_heads, starting, datasets)
-    lines += describe_export(new_model(config, datasets))
     open_stream(config.data, datasets.phases, rank, size).close()
 
-    # estimate the cost
+    # ask the export, and estimate the cost
     if rank == 0:
-        is_verbose = detail == "verbose"
-        lines += [*point.lines(read_status(config.output)), *point.choices]
+        lines += [*describe_export(new_model(config, datasets)), *filter(None, [starting.unread])]
+        lines += point.lines(read_status(config.output))
         measured = operations_per_second(device, config.precision)
         cost = estimate_cost(config, starting.model, datasets, size)
-        lines += cost.lines(measured, verbose=is_verbose)
-        lines += describe_rereading(datasets.phases, cost.rows_by_set)
-        if is_verbose or size > 1:
-            lines.append(peak_of(device, config.precision, measured).line())
+        lines += describe_start(point, untrained_heads, starting, datasets, cost, measured)
         lines += ["dry run: everything fits together", ""]
         sys.stdout.write(wrap_log(redact_text("\n".join(lines))))
 

@@ -119,41 +119,32 @@ def prepare_directory(
     journal: Journal,
     announce: Callable[..., None],
 ) -> None:
-    """Write config.yaml, remove metrics after the checkpoint, and announce what was lost."""
+    """Write config.yaml, remove metrics after the checkpoint, and announce what has changed."""
     # read the files of the last start, before anything is written
     config = point.config
     last_status = read_status(config.output)
     evaluated = last_status.heldout if last_status is not None and state.step else {}
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
-    # the first steps of a branch are recorded in its trunk
-    first_steps = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}
-    files = {name: config.output / name for name, step in first_steps.items() if state.step >= step}
-    missing_files = [
-        name for name, path in files.items() if not path.is_file() or not path.stat().st_size
-    ]
 
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
     with writing(config.output):
-        dropped = journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
+        journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_data(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     progress = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
     journal.status("running", **progress, **heldout)
 
-    # announce what was lost
+    # announce what was lost, and data that changed since the checkpoint
     if last_status is not None and last_status.state == "running":
         announce("lost", process=last_status.process, step=last_status.step)
     if last_status is not None and last_status.step and point.saved is None:
         announce("nothing_saved", steps=last_status.step)
-    for file in missing_files:
-        announce("records_lost", file=file, steps=state.step)
     if problem:
         announce("tokenizer_refused", reason=problem)
-    if dropped:
-        announce("metrics_dropped", lines=dropped)
-    for name in sorted(set(evaluated).difference(datasets.heldout)):
-        announce("heldout_removed", name=name)
+    saved_stream = {} if point.saved is None else point.saved.stream
+    if saved_stream and saved_stream["data"] != state.stream["data"]:
+        announce("new_phase", step=state.step, samples=state.samples, data=state.dataset)
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:

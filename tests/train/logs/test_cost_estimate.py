@@ -8,6 +8,7 @@ from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import (
     CostEstimate,
     PhaseCost,
+    SetCost,
     estimate_cost,
     estimate_memory,
     peak_of,
@@ -69,12 +70,9 @@ def test_known_devices_have_their_makers_number_and_others_a_measured_one(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     found = peak_of(CUDA, "bf16", 3.0)
 
-    assert found.operations == (operations or 3.0)
-    assert ("data sheet of" if operations else f"no data sheet of {name} for bf16") in found.line()
-    assert peak_of(CUDA, "fp32", 5.0).operations == 5.0
-    assert (
-        "measured by a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
-    )
+    assert found == (operations or 3.0)
+    assert peak_of(CUDA, "fp32", 5.0) == 5.0
+    assert peak_of(torch.device("cpu"), "bf16", 2.0) == 2.0
 
 
 def test_operations_of_samples_follow_the_phases():
@@ -82,7 +80,10 @@ def test_operations_of_samples_follow_the_phases():
 
     Rows beyond the plan cost what the last do.
     """
-    phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
+    phases = tuple(
+        PhaseCost(steps, rows, 1.0, {}, (SetCost(1.0, 999, 999, flops),))
+        for steps, rows, flops in ((3, 8, 10.0), (2, 16, 100.0))
+    )
     nothing = None
     cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
     per_row = [10.0] * 24 + [100.0] * 60
@@ -152,7 +153,7 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     (phase,) = estimate_cost(config, model, datasets, 1).phases
 
     assert len(datasets.train) % 16 == 0  # no filler
-    assert phase.flops_per_row == pytest.approx(
+    assert phase.sets[0].flops_per_row == pytest.approx(
         model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9
     )
 

@@ -13,13 +13,6 @@ from tests.pages import checked
 from tests.pipeline.corruption_cases import vocabulary
 from tests.train.synthetic import tiny
 
-MEMORY = {
-    "weights": 2**20,
-    "gradients": 2**21,
-    "optimizer": 0,
-    "resident": 2**22,
-}
-
 
 def journal_of(folder):
     return Journal(folder, LogConfig(tensorboard=False), 0)
@@ -34,7 +27,6 @@ def entered(folder, name="heldout"):
     journal = journal_of(folder)
     journal.begin(0)
     journal.event("start", step=0, note=name)
-    journal.event("memory", step=1, ranks=[MEMORY, MEMORY])
 
     for step in range(1, 4):
         found = {"loss": 2.0 + 1 / step, "losses": {}, "labels": 5, "unigram_entropy": 2.75}
@@ -70,21 +62,10 @@ def test_the_page_shows_the_records(tmp_path):
         ("training loss", "2.0000"),
         ("held-out loss, last", "2.3333"),
         ("tokens", "300"),
-        ("ranks", "2"),
     ):
         assert page.texts[page.texts.index(title) + 1] == value
 
-    cells = page.cells
-
-    assert cells[cells.index("mean over") + 1 :][:5] == [
-        "held-out",
-        "2",
-        "2.5000",
-        "2.7500",
-        "5 labels",
-    ]
-    assert cells[cells.index("resident") + 1 :][:5] == ["0", "1.00", "2.00", "0.00", "4.00"]
-    assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
+    assert page.cells[page.cells.index("optimizer.learning_rate") + 1] == "0.003"
 
 
 def test_the_first_sentences_say_how_it_ended(tmp_path):
@@ -119,7 +100,7 @@ def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
     page = page_of(tmp_path)
 
     assert page.pictures == []
-    assert page.texts.count("not finite") == 1
+    assert any("held-out: loss not finite" in text.lower() for text in page.texts)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ them, inference and export need no shards.
 
 import math
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -252,16 +251,11 @@ def _is_random(source: Input) -> bool:
     return objective is not None and not objective.frame.is_fixed
 
 
-def describe_rereading(
-    phases: Sequence[Phase[Input]], read: Sequence[Mapping[str, float]]
-) -> list[str]:
+def describe_rereading(phases: Sequence[Phase[Input]], rows: Mapping[str, float]) -> list[str]:
     """Return a line for each stored set whose corruptions are read too often.
 
-    `read`: per phase, the rows that the run reads of each set, by its label.
+    `rows`: the rows that the run reads of each set, by its label.
     """
-    rows: Counter[str] = Counter()
-    for phase in read:
-        rows.update(phase)
     sources = {
         label: source
         for phase in phases
