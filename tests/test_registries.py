@@ -94,7 +94,6 @@ NAMED_BY_HAND = {
     "what rows hold is not yet a fact of their set": (
         "extensions/tasks/readers/conll.py",
         "extensions/tasks/commands/pseudo_label.py",
-        "tools/shards/validation/row_rules.py",
         "tools/start/contracts/heads.py",
         "train/data/sets/model_fit.py",
         *(f"extensions/tasks/rows/{name}.py" for name in ("lm", "span", "tagging")),

@@ -22,14 +22,9 @@ from tests.pipeline.task_files import (
     open_split,
 )
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from tests.shard_sets import IDS, fixed, list_column, toy_set, write_set
+from tests.shard_sets import IDS, fixed, list_column, toy_set
 from tests.tools.rewritten_set import changed, repeated, with_fixed
 from tests.tools.small_run import example_sets
-
-
-def beyond(rows):
-    """The first start of the third row's crop at which its end is no longer one of the text."""
-    return int(rows.columns["input_ids"].lengths[2] - 2 + 1 - rows.columns["crop_length"][2][0])
 
 
 @pytest.mark.parametrize(
@@ -40,7 +35,6 @@ def beyond(rows):
             lambda rows: changed(rows, "label_positions", 2, 1, 0),
             "expected rising label_positions",
         ),
-        ("masked_lm", lambda rows: changed(rows, "label_ids", 2, 0, 3), "labels that are text"),
         (
             "masked_lm",
             lambda rows: with_fixed(rows, "language", 2, 7),
@@ -53,11 +47,6 @@ def beyond(rows):
         ),
         (
             "permuted_lm",
-            lambda rows: changed(rows, "prediction_order", 2, 0, 0),
-            "the position of a special token",
-        ),
-        (
-            "permuted_lm",
             lambda rows: changed(rows, "prediction_order", 2, 0, 900),
             "prediction_order below the",
         ),
@@ -66,33 +55,6 @@ def beyond(rows):
             "unilm",
             lambda rows: changed(rows, "attention", 2, 0, 4),
             "expected attention below 4, got [4]",
-        ),
-        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
-        (
-            "unilm",
-            lambda rows: changed(rows, "prefix_length", 2, 0, 900),
-            "prefix_length inside the row",
-        ),
-        (
-            "span_boundary",
-            lambda rows: changed(rows, "span_starts", 2, -1, 47),
-            "spans that cover the labels",
-        ),
-        (
-            "span_boundary",
-            lambda rows: changed(rows, "span_lengths", 2, -1, 1000),
-            "tokens in spans",
-        ),
-        (
-            "corrective_lm",
-            lambda rows: changed(rows, "crop_start", 2, 0, beyond(rows)),
-            "a crop inside the",
-        ),
-        ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
-        (
-            "span_corruption",
-            lambda rows: changed(rows, "target_ids", 2, 0, 9),
-            "sentinels of target_ids in order",
         ),
     ],
 )
@@ -257,16 +219,6 @@ def test_right_sets_are_whole_and_restored(out, label):
             "expected sentence_label below 2",
         ),
         (
-            "next_sentence_prediction",
-            lambda rows: changed(rows, "segment_starts", 2, 1, 2),
-            "text on both sides",
-        ),
-        (
-            "sentence_order_prediction",
-            lambda rows: changed(rows, "segment_starts", 2, 1, 3),
-            r"\[SEP\] before the second",
-        ),
-        (
             "translation_lm",
             lambda rows: changed(rows, "languages", 2, 1, 2),
             r"expected languages below 2, got \[",
@@ -300,35 +252,11 @@ def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
         )
 
 
-def own_partner(rows):
-    uids = rows.columns["partner_document_uid"]
-    values = uids.values.copy()
-    values[32:48] = rows.fixed["document_uid"][2]
-    return RowBatch(
-        rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)}
-    )
-
-
-def long_partner(rows):
-    return RowBatch(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
-
-
-@pytest.mark.parametrize(
-    ("label", "change", "message"),
-    [
-        ("next_sentence_prediction", own_partner, "row 2 .*a partner from another document"),
-        ("next_sentence_prediction", long_partner, "row 0 .*a partner of 1 to"),
-        (
-            "translation_lm",
-            lambda rows: changed(rows, "target_language", 2, 0, 2),
-            "target_language below 2",
-        ),
-    ],
-)
-def test_wrong_samples_are_found(out, label, change, message):
-    _, samples = sets(out, label)
-    with pytest.raises(IntegrityError, match=message):
-        check_rows(LocatedRows(samples.path, 0, change(samples.read_block(0))), samples.manifest)
+def test_wrong_samples_are_found(out):
+    _, samples = sets(out, "translation_lm")
+    wrong = changed(samples.read_block(0), "target_language", 2, 0, 2)
+    with pytest.raises(IntegrityError, match="target_language below 2"):
+        check_rows(LocatedRows(samples.path, 0, wrong), samples.manifest)
 
 
 def check(manifest, name, values, dtype):
@@ -457,17 +385,3 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
     check_rows(LocatedRows(Path("shard"), 0, right), manifest)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(Path("shard"), 0, wrong), manifest)
-
-
-def test_a_column_of_somebody_else_does_not_meet_the_rules_of_ours(tmp_path):
-    """It has the name of one of ours, and another head."""
-    mine = ColumnSpec("crop_start", "uint16", "list", "a number of mine", Role("row", head="mine"))
-    lists = {
-        "input_ids": [[5, 6, 7], [8, 9]],
-        "crop_start": [[90], [80]],
-    }
-    columns = {name: Ragged.from_lists(values, np.uint16) for name, values in lists.items()}
-    shards = write_set(
-        tmp_path / "own", [RowBatch(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine)
-    )
-    check_rows(LocatedRows(shards.path, 0, shards.read_block(0)), shards.manifest)
