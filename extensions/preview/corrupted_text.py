@@ -82,7 +82,8 @@ _LEARNED_BY_HEAD: Final = {
     "span_boundary": "spans by their ends",
 }
 """what a model learns with a head; other heads have their names"""
-_WORD: Final = re.compile(r"\w+|[^\w\s]")
+_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’]\w+)*|[^\w\s]")
+"""numbers and contractions are single words: `0.81`, `don't`"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -127,7 +128,8 @@ class CorruptedText(Viewed):
         starts = set(self.sample["sentence_starts"][1:].tolist())
         is_numbered = self._is_numbered and not has_values(self.example, "segment_starts")
         for name, role in self._sample_roles.items():
-            if role.use == "ids":
+            # "no" takes the partner
+            if role.use == "ids" and (name != "partner_ids" or self.follows == "no"):
                 words = enumerate(self.codec.words(self.sample[name].tolist()))
                 marked = [
                     f"| {word}" if name == "ids" and position in starts else word
@@ -237,9 +239,8 @@ class CorruptedText(Viewed):
         return "labels", dict(enumerate(words(row["input_ids"][first:].tolist()), first - 1))
 
     def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{name} [{len(values)}]" for name, values in self.example.columns.items()
-        )
+        columns = self.example.columns.items()
+        sizes = ", ".join(f"{name} [{len(values)}]" for name, values in columns)
         return f"CorruptedText({self.objective.label}: {sizes})"
 
     def view(self) -> Section:

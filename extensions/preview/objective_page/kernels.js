@@ -8,7 +8,11 @@
 
 const MASK = "[MASK]";
 const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-const WORD = new RegExp(`[\\p{L}\\p{N}_]+|[^\\p{L}\\p{N}_${SPACE}]`, "gu");
+const LETTERS = "[\\p{L}\\p{N}_]+";
+const WORD = new RegExp(
+  `\\p{Nd}+(?:[.,]\\p{Nd}+)+|${LETTERS}(?:['’]${LETTERS})*|[^\\p{L}\\p{N}_${SPACE}]`,
+  "gu",
+);
 const MARKS = new RegExp(`[.!?…]+["'”’»)\\]]*(?=[${SPACE}]+([^${SPACE}]+))|\\n[${SPACE}]*\\n`, "gu");
 const LAST_WORD = new RegExp(`[^${SPACE}]*$`, "u");
 const INITIALS = /^(?:[\p{L}\p{No}\p{Nl}]|(?:\p{L}{1,2}\.-?)+\p{L}{1,2})$/u;

@@ -25,8 +25,8 @@ class TranslationLM(FrequencyWeights, MaskedPair):
 
     Labels are chosen from both texts together, as many as in masked LM, so a word can be predicted
     from its translation. With `frequency_exponent` e the weight of a token is 1 / count^e, as in
-    masked LM (§3.3: e = 0.5). Features: the features of masked LM, `segment_starts` [2],
-    `languages` [2] (a code for each segment).
+    masked LM (§3.3: e = 0.5). Which text comes first is drawn, unless tokens are chosen. Features:
+    the features of masked LM, `segment_starts` [2], `languages` [2] (a code for each segment).
 
     Example (mask_rate 0.4: 4 of 9, all [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
@@ -63,8 +63,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
 
     def longest_example(self, content: int) -> int:
         """Return the most ids of both sides together; `content` may be those of one side."""
-        longest: int = self.options.max_length
-        return longest
+        return self.options.max_length
 
     def pair_features(self) -> tuple[Feature, ...]:
         return (
@@ -100,10 +99,11 @@ class TranslationLM(FrequencyWeights, MaskedPair):
             (samples.fixed["language"], samples.columns["target_language"].values), axis=1
         )
         swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
+        swapped &= self.chosen is None
         for sides in (starts, lengths, languages):
             sides[swapped] = sides[swapped, ::-1]
-        extra = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
-        return Pairs((ids.values, targets.values), starts, lengths, extra)
+        extra = Ragged.from_matrix(languages.astype(np.uint8))
+        return Pairs((ids.values, targets.values), starts, lengths, {"languages": extra})
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return both texts with special tokens, in the order of the example."""

@@ -30,7 +30,8 @@ def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
         .split(maxsplit=1)[1]
         .startswith("Hard work leads to success . | Success brings")
     )
-    assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
+    uses_other = name == "next_sentence_prediction" and found.follows == "no"
+    assert ("Apples" in str(found)) == uses_other
 
     original = found.objective.original(found.sample, found.example)
 
@@ -133,6 +134,28 @@ def test_labels_stand_below_the_positions_that_predict_them():
         ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
+
+
+def test_numbers_and_contractions_are_printed_as_typed():
+    text = "I don't pay 0.81 or 1,000; It’s 'so'."
+    words = str(corrupt_text("text_to_text", text, target="0.81")).split("\n")
+
+    assert words[0].split()[1:] == "I don't pay 0.81 or 1,000 ; It’s ' so ' .".split()
+    assert words[-1].split() == ["target", "0.81", "</s>"]
+
+
+def test_a_chosen_translation_keeps_the_order_of_its_sides():
+    for variant in range(4):
+        lines = str(
+            corrupt_text(
+                "translation_lm",
+                "Owls sleep.",
+                target="Eulen schlafen.",
+                choose=["2"],
+                variant=variant,
+            )
+        )
+        assert "[CLS] Owls [MASK]" in " ".join(lines.split())
 
 
 # Tokenizers
