@@ -4,9 +4,7 @@ It is complete or not there at all.
 """
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +19,6 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.tools.model_folder import require_empty
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _SHOWN_CHARACTERS: Final = 80
@@ -35,34 +32,6 @@ class Written:
     export: Export
     parameters: int
     notes: tuple[str, ...]
-
-
-@contextmanager
-def new_folder(output: Path) -> Iterator[Path]:
-    """Yield a hidden folder that takes the name of an output at the end of the block.
-
-    If the block raises, the folder is removed.
-
-    An output that exists, which may be a mounted disk, gets the files themselves: config.json last.
-
-    Raises:
-        ConfigurationError: the output is not empty.
-    """
-    require_empty(output)
-    exists = output.exists()
-    hidden = output / ".partial" if exists else output.with_name(f".{output.name}.partial")
-    shutil.rmtree(hidden, ignore_errors=True)  # of a process that was killed
-    hidden.mkdir(parents=True)
-
-    try:
-        yield hidden
-        if exists:
-            for path in sorted(hidden.iterdir(), key=lambda path: path.name == MODEL):
-                path.rename(output / path.name)
-        else:
-            hidden.rename(output)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def write_model(

@@ -152,10 +152,14 @@ class TrainConfig(Extensible):
     skip_rows: true}; null: end the run"""
 
     def __post_init__(self) -> None:
-        self._check_batches()
-        if self.data.shares and self.steps == "auto" and self.schedule.options.steps is None:
+        if self.data.global_batch % self.data.lane_count:
             raise ValueError(
-                "steps: auto counts passes over data.shards; phases with a share need a number"
+                f"data.lanes: {self.data.lane_count} lanes do not divide data.global_batch "
+                f"{self.data.global_batch}; remove the key: a divisor is then chosen"
+            )
+        if self.data.phases and self.steps == "auto":
+            raise ValueError(
+                "steps: auto counts passes over data.shards; with data.phases, set a number"
             )
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
@@ -173,23 +177,6 @@ class TrainConfig(Extensible):
             )
         if self.on_divergence is not None:
             self._check_rollback(self.on_divergence)
-
-    def _check_batches(self) -> None:
-        """Check that lanes and micro-batches divide the global batch."""
-        data = self.data
-        rows = data.global_batch
-
-        if rows % data.lane_count:
-            raise ValueError(
-                f"data.lanes: {data.lane_count} lanes do not divide data.global_batch {rows}; "
-                "remove the key: a divisor is then chosen"
-            )
-
-        if rows % min(data.micro_batch, rows):
-            raise ValueError(
-                f"data.micro_batch: expected a divisor of data.global_batch {rows}, got "
-                f"{data.micro_batch}"
-            )
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
         """Check that a checkpoint from before a divergence exists when it is noticed."""

@@ -16,8 +16,8 @@ class LogConfig:
     """steps between records in metrics.jsonl"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
-    tracker: Annotated[Literal["wandb", "mlflow"] | None, Common()] = None
-    """also log to Weights & Biases or MLflow, which must be installed; null: neither"""
+    tracker: Annotated[Literal["wandb"] | None, Common()] = None
+    """also log to Weights & Biases, which must be installed; null: only to files"""
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
     """report a loss or gradient norm this many robust standard deviations above the recent ones as
     a spike, with its rows; null: never"""

@@ -21,7 +21,7 @@ from clozeline.reporting import Reporting
 from clozeline.run_status import StatusFile
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.json_lines import last_lines
-from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
+from clozeline.train.logs.trackers import TensorBoard, Tracker, WeightsAndBiases
 
 _BOARD: Final = "TensorBoard"
 
@@ -111,7 +111,7 @@ class Journal:
         if not self._writes or (name := self.config.tracker) is None:
             return
         with self._reports(part := f"log.tracker: {name}"):
-            self._trackers[part] = open_tracker(name, self.directory, config)
+            self._trackers[part] = WeightsAndBiases(self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the record of a step or an evaluation; numbers that are not finite become null."""

@@ -23,7 +23,6 @@ from clozeline.train.logs.journal import Journal, resident_bytes
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
-from clozeline.train.optim.early_stopping import should_stop
 
 _MAX_LISTED_ROWS: Final = 64
 """Most rows per rank that the event of a skipped step or spike lists."""
@@ -226,18 +225,11 @@ class Recorder:
         `asked` is the signal or reason of a stop request on this rank.
         """
         config = self._engine.config
-        best = state.best
         code = 0 if complete else STOPPED
         reason = None if complete else asked or "asked on another rank"
 
         # events and status
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
-
-        if best is not None and should_stop(config.early_stop, best):
-            fields = {"metric": best.metric, "best": best.value, "best_step": best.step}
-            self._journal.event(
-                "early_stop", step=state.step, evaluations=best.evaluations, **fields
-            )
 
         self._journal.event(
             "done" if complete else "stop", step=state.step, reason=reason, exit_code=code

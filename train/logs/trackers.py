@@ -1,7 +1,7 @@
-"""Log to TensorBoard, and to Weights & Biases or MLflow, if installed.
+"""Log to TensorBoard, and to Weights & Biases, if installed.
 
-Project, server, account and the run to continue come from their environment variables, such as
-WANDB_PROJECT, WANDB_RUN_ID, MLFLOW_TRACKING_URI and MLFLOW_RUN_ID.
+Project, account and the run to continue come from its environment variables, such as WANDB_PROJECT
+and WANDB_RUN_ID.
 """
 
 import importlib
@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError
 
@@ -46,38 +46,24 @@ class TensorBoard:
             RecordWriter(file).write(Event(wall_time=time.time(), **fields).SerializeToString())
 
 
-class _WeightsAndBiases:
-    def __init__(self, wandb: Any, folder: Path, config: Mapping[str, Any]) -> None:
-        self._run = wandb.init(
+class WeightsAndBiases:
+    """Sends metrics to Weights & Biases, whose library may raise its own errors."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self._run = importlib.import_module("wandb").init(
             dir=str(folder), name=folder.name, resume="allow", config=dict(config)
         )
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
+        """Send the metrics of a step."""
         self._run.log(dict(figures), step=step)
 
     def end(self, *, failed: bool) -> None:
+        """Say how the run ended."""
         self._run.finish(exit_code=int(failed))
 
 
-class _MLflow:
-    def __init__(self, mlflow: Any, folder: Path, config: Mapping[str, Any]) -> None:
-        self._mlflow = mlflow
-        mlflow.start_run(run_name=folder.name)
-        mlflow.log_dict(dict(config), "config.json")
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        self._mlflow.log_metrics(dict(figures), step=step)
-
-    def end(self, *, failed: bool) -> None:
-        self._mlflow.end_run(status="FAILED" if failed else "FINISHED")
-
-
-Tracker: TypeAlias = TensorBoard | _WeightsAndBiases | _MLflow
-_SERVICES: Final[dict[str, type[_WeightsAndBiases] | type[_MLflow]]] = {
-    "wandb": _WeightsAndBiases,
-    "mlflow": _MLflow,
-}
-"""Trackers by module name, the value of `log.tracker`."""
+Tracker: TypeAlias = TensorBoard | WeightsAndBiases
 
 
 def check_tracker(name: str | None) -> None:
@@ -86,8 +72,3 @@ def check_tracker(name: str | None) -> None:
         raise ConfigurationError(
             f"log.tracker: {name} is not installed: run `pip install {name}`, or remove the key"
         )
-
-
-def open_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
-    """Start a run at a tracker, which may raise errors of its library."""
-    return _SERVICES[name](importlib.import_module(name), folder, config)

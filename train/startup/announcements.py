@@ -12,7 +12,6 @@ from clozeline.model.checkpoints.published_forms import describe_export
 from clozeline.model.checkpoints.sources import NewModel
 from clozeline.model.parameters.sharding import SHAPES
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
-from clozeline.run_status import read_status
 from clozeline.train.checkpoint.stored_checkpoint import find_newest
 from clozeline.train.checkpoint.trained_model import token_ids
 from clozeline.train.configuration.config import TrainConfig
@@ -170,8 +169,8 @@ def dry_run(config: TrainConfig) -> int:
 
     # ask the export, and estimate the cost
     if rank == 0:
-        lines += [*describe_export(new_model(config, datasets)), *filter(None, [starting.unread])]
-        lines += point.lines(read_status(config.output))
+        lines += describe_export(new_model(config, datasets))
+        lines += filter(None, [starting.unread, point.resume_note(), point.schedule_note()])
         measured = operations_per_second(device, config.precision)
         cost = estimate_cost(config, starting.model, datasets, size)
         lines += describe_start(point, untrained_heads, starting, datasets, cost, measured)

@@ -16,7 +16,6 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints.checkpoint import parameter_shapes
-from clozeline.run_status import RunStatus
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import read_config
@@ -117,29 +116,18 @@ class StartingPoint:
 
         return ""
 
-    def lines(self, status: RunStatus | None) -> list[str]:
-        """Return the lines of a dry run on a run that exists; `status` is its status.json."""
-        report = [] if status is None else [f"run        {status.text}"]
-        if status is not None and status.step and self.saved is None:
-            report.append("start      at step 1: no checkpoint was saved")
-        if self.saved is not None:
-            report = report or [
-                "run        not known, status.json is missing; a start writes it again"
-            ]
-            steps = self.config.last_step
-            horizon = self.config.schedule.options.steps
-            origin = f", apart from {self.trunk}" if self.trunk else ", as at its first start"
-            progress = (
-                f"{self.step:,} of {steps:,} steps are done"
-                if self.step < steps
-                else "all steps are done"
-            )
-
-            report.append(
-                f"resume     from {self.name}: {progress}; the schedule ends at {horizon:,}{origin}"
-            )
-
-        return [*report, *filter(None, [self.schedule_note()])]
+    def resume_note(self) -> str:
+        """Return the line of a dry run on the checkpoint to resume from; empty without one."""
+        if self.saved is None:
+            return ""
+        steps = self.config.last_step
+        horizon = self.config.schedule.options.steps
+        origin = f", apart from {self.trunk}" if self.trunk else ", as at its first start"
+        done = f"{self.step:,} of {steps:,}" if self.step < steps else "all"
+        return (
+            f"resume     from {self.name}: {done} steps are done; the schedule ends at "
+            f"{horizon:,}{origin}"
+        )
 
 
 def find_starting_point(

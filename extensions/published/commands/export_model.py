@@ -26,13 +26,15 @@ from clozeline.extensions.published.export_plan import (
     plan_export,
 )
 from clozeline.extensions.published.verification import compare_training_rows, load_and_compare
-from clozeline.extensions.published.writing import new_folder, write_model
+from clozeline.extensions.published.writing import write_model
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.text.language_codes import require_code
+from clozeline.pipeline.tokenize.published.folders import MODEL
 from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.options import CheckpointChoice
+from clozeline.tools.shards.rewriting.output_folder import new_folder
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _EXIT_NO_TRANSFORMERS_CLASS: Final = 64
@@ -101,7 +103,7 @@ def _export(options: ExportModelOptions) -> int:
             0 if all(model.architecture for model in plan.models) else _EXIT_NO_TRANSFORMERS_CLASS
         )
 
-    with new_folder(options.output) as folder:
+    with new_folder(options.output, last=MODEL) as folder:
         lines = _write_and_verify(folder, plan, checkpoint, trained, options)
     print(*lines, sep="\n")
     return 0

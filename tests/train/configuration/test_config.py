@@ -29,10 +29,6 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
     ("change", "message"),
     [
         ({"data__lanes": 3}, "data: data.lanes: 3 lanes do not divide data.global_batch 8"),
-        (
-            {"data__micro_batch": 3},
-            "data.micro_batch: expected a divisor of data.global_batch 8, got 3",
-        ),
         ({"zero__ofload": "none"}, "unknown key 'zero.ofload'; did you mean 'zero.offload'?"),
         ({"optimizer__beta": 0.9}, "unknown key 'beta'; did you mean 'betas'?"),
         ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),

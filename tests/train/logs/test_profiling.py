@@ -1,7 +1,6 @@
 """Profiles of a few steps: what is written, and that training does not notice."""
 
 import json
-from pathlib import Path
 
 import torch
 
@@ -39,17 +38,7 @@ def test_a_trace_holds_the_operations_of_its_steps(tmp_path):
     assert operations(tmp_path / "trace-00000003.json").count("aten::mm") == 3 + 4
 
 
-def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path, monkeypatch):
-    """Its folder is a file; or a full disk cuts the trace off, and the library says nothing."""
+def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path):
+    """Its folder is a file."""
     (tmp_path / "run").write_text("a file")
-
     assert profiled(tmp_path / "run", 1, range(1, 4)) == ["profile_failed"]
-
-    (tmp_path / "run").unlink()
-    begun = '{"traceEvents": ['
-    monkeypatch.setattr(
-        torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun)
-    )
-
-    assert profiled(tmp_path, 1, range(1, 4)) == ["profile_failed"]
-    assert list(tmp_path.iterdir()) == []

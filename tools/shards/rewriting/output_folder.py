@@ -3,6 +3,7 @@
 All are published, or none.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -56,10 +57,11 @@ def new_files(folder: Path) -> Iterator[Output]:
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
     """Yield a temporary folder, which gets its final name at the end.
 
-    Readers find all of its files, or none.
+    Readers find all of its files, or none. An output that exists, which may be a mounted disk, gets
+    the files themselves, the file `last` after all others.
 
     Raises:
         ConfigurationError: the folder has files already: readers of folders would take them for
@@ -69,26 +71,30 @@ def new_folder(folder: Path) -> Iterator[Path]:
     folder = local_folder(folder).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"output={folder}: holds files already; choose a new folder")
+    exists = folder.exists()
     missing = [path for path in folder.parents if not path.exists()]
+    unfinished = folder / ".partial" if exists else folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
 
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            prefix=f".{folder.name}-", dir=folder.parent
-        ) as unfinished:
-            temporary = Path(unfinished) / folder.name
-            temporary.mkdir()
-            yield temporary
-            for path in (*temporary.rglob("*"), temporary):
-                sync(path)
-            temporary.replace(folder)
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        for path in (*unfinished.rglob("*"), unfinished):
+            sync(path)
+        if not exists:
+            unfinished.replace(folder)
+        for path in sorted(unfinished.glob("*"), key=lambda path: path.name == last):
+            path.rename(folder / path.name)
     except BaseException as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
         with suppress(OSError):
             for path in missing:
                 path.rmdir()
         if isinstance(error, OSError):
             raise StorageError(cannot_write(folder, error)) from error
         raise
+    else:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class RemoteFolder:

@@ -265,19 +265,6 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
                 "for it: name sets of an objective that serves it, or remove it"
             )
 
-        available_fields = {
-            field.name: field for fields in collate.fields.values() for field in fields
-        }
-
-        for field in reader.reads:
-            available = available_fields.get(field.name, field)
-            if (available.per, available.dtype) != (field.per, field.dtype):
-                raise ConfigurationError(
-                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, but "
-                    f"the role of the column makes it {available.dtype} of each {available.per}: "
-                    "take the fields of its Feature for `reads`"
-                )
-
 
 def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelConfig) -> None:
     """Refuse a column whose labels (`Role.below`) exceed the scores of its head.

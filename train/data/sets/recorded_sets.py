@@ -11,9 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from clozeline.arrays import Int64
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.configuration.redaction import redact_text
@@ -21,7 +18,6 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.shards.block import holds_ids
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -184,11 +180,6 @@ _MAX_READS_PER_VARIANT: Final = 2
 
 def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     """Return the number of steps that `steps: auto` stands for."""
-    if data.phases:
-        raise ConfigurationError(
-            "steps: auto counts passes over data.shards; with data.phases, set a number"
-        )
-
     sources = phases[0].sources
     if hold_labeled_rows(sources):
         return plan_task_steps(
@@ -204,15 +195,9 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
         2 if objective is not None and objective.architecture == "encoder_decoder" else 1
     )
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
-    if data.batch_tokens is None:
-        return max(_MIN_STEPS, math.ceil(passes * rows / data.global_batch))
-
-    # batches are joined until they have enough tokens, also where their rows are short by chance
-    lengths = np.concatenate([_row_lengths(source.shards) for source in sources])
-    batch_tokens = data.global_batch * tokens / rows
-    spread = 3 * math.sqrt(data.global_batch) * float(np.std(lengths))
-    joined = 1 + math.floor((data.batch_tokens + spread) / batch_tokens)
-    return max(_MIN_STEPS, math.floor(passes * rows / data.global_batch / joined))
+    # batches are joined until they have enough tokens: the last one may be as many too many
+    joined_rows = data.global_batch + (data.batch_tokens or 0) * rows / tokens
+    return max(_MIN_STEPS, math.ceil(passes * rows / joined_rows))
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
@@ -228,13 +213,6 @@ def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
             problem = problem or error
 
     raise problem or ConfigurationError(f"{shards.path}: the set has no rows")
-
-
-def _row_lengths(shards: ShardSet) -> Int64:
-    """Return the tokens of rows of a set's first block, as `Totals.tokens` counts them."""
-    columns = read_first_block(shards, skip_damaged=True).columns
-    ids = next(spec.name for spec in shards.manifest.columns if holds_ids(spec))
-    return columns[ids].lengths.astype(np.int64)
 
 
 def _most_passes(source: Input) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from clozeline.columns import ROW, Role
+from clozeline.columns import ROW
 from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowHeadOptions
@@ -23,12 +23,10 @@ from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.model_fit import (
     fit_heads,
-    refuse_missing,
     refuse_unread,
     unread_lines,
     with_settings_of_sets,
 )
-from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
 from tests.shard_sets import roles_of, rows, write_set
 from tests.train.masked_set import write_config
@@ -385,17 +383,3 @@ def test_what_is_read_or_kept_for_inversion_passes():
     noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")
     denoising = holding(*noise, heads=("lm",), architecture="encoder_decoder")
     refuse_unread(denoising, reader("lm", architecture="encoder_decoder"), [], "x")
-
-
-def test_a_head_that_reads_a_column_as_it_is_not_stored_is_refused():
-    """One class of the row for the head, and a class of each token in the set."""
-    roles = roles_of(["input_ids"]) | {
-        "sentence_label": Role("label", "input_ids", head="sentence", below=2)
-    }
-    collate = Collate("encoder", roles, {"pad": 0})
-    message = (
-        "sentence reads sentence_label as int64 of each row, .* int64 of each token: take the "
-        "fields"
-    )
-    with pytest.raises(ConfigurationError, match=message):
-        refuse_missing(collate, reader("sentence"), "data.shards")
