@@ -39,6 +39,8 @@ class Ordering:
     """variant with the lower loss"""
     higher: str
     """variant with the higher loss"""
+    equal: Literal["flops", "tokens"] = "flops"
+    """what both must have had as much of"""
     said: str
     """the claim and its source"""
 
@@ -70,6 +72,8 @@ class Study:
     flops: Annotated[float, Field(gt=0)]
     """FLOPs of each training run, forward and backward, with the forward passes of a teacher in
     memory"""
+    steps: Positive | None = None
+    """steps of each run instead of FLOPs: equal tokens"""
     seeds: Positive = 3
     """runs per variant; with one, the variance over seeds is unknown, and no claim is decided"""
     evaluations: Positive = 8
@@ -257,7 +261,7 @@ def plan_training(
     phases = estimate_cost(probe, wrapped, datasets, 1).phases
     costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
     steps = [
-        round(study.flops * part.share / flops)
+        round((study.steps or study.flops / flops) * part.share)
         for part, flops in zip(variant.phases, costs, strict=True)
     ]
     if not all(steps):

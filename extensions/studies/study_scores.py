@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final, TypeAlias
 
 from clozeline.errors import plural
@@ -15,6 +15,7 @@ from clozeline.extensions.evaluation.minimal_pairs import Pair, pair_scores, rea
 from clozeline.extensions.evaluation.perplexity import WordNgrams
 from clozeline.extensions.studies.study_plan import Ordering, PlannedRun, Study, Variant
 from clozeline.extensions.studies.study_sets import PreparedDocuments
+from clozeline.extensions.studies.verdict import judge
 from clozeline.extensions.tasks.finetuning_scores import difference_text, mean_text
 from clozeline.extensions.tasks.score_notes import note_few_items
 from clozeline.files import publish_text
@@ -127,7 +128,8 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     seeds_text = "one seed" if number == 1 else f"{number} seeds"
     bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
     units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"
-    yield f"{study.title}: {study.flops:.3g} operations per run, {seeds_text}; {units}"
+    length = f"{study.steps:,} steps" if study.steps else f"{study.flops:.3g} operations"
+    yield f"{study.title}: {length} per run, {seeds_text}; {units}"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(
         f"{measure:>18}" for measure in measures
     )
@@ -140,21 +142,23 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     yield from _note_few_documents(runs)
 
     for claim in study.orderings:
-        lower, higher = (
-            _losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher)
-        )
-        yield _judge_claim(claim, lower, higher)
+        if {claim.lower, claim.higher} <= runs.keys():
+            yield _judge_claim(claim, runs)
 
 
-def _judge_claim(claim: Ordering, lower: Sequence[float], higher: Sequence[float]) -> str:
-    """Return whether a claim holds, and both losses."""
-    holds = fmean(lower) < fmean(higher)
-    difference = difference_text(higher, lower, 3) if holds else difference_text(lower, higher, 3)
-    both = f"{fmean(lower):.3f} against {fmean(higher):.3f}; lower is better"
-    verdict = (
-        f"{'yes, better' if holds else 'no, worse'} by {difference.removeprefix('+')} ({both})"
+def _judge_claim(claim: Ordering, runs: Runs) -> str:
+    """Return the verdict on a claim, and both losses."""
+    both = (runs[claim.lower], runs[claim.higher])
+    lower, higher = (_losses_of(of_seeds, claim.measure) for of_seeds in both)
+    seeds = min(len(lower), len(higher))
+    spent = [of_seeds[0][claim.equal] for of_seeds in both]
+    error = stdev(lower) + stdev(higher) if seeds > 1 else 0
+    verdict = judge(fmean(higher) - fmean(lower), error, seeds, spent, claim.equal)
+    return (
+        f"{claim.measure}: does {claim.lower} beat {claim.higher}? {verdict}: "
+        f"{difference_text(higher, lower, 3)} ({fmean(lower):.3f} against {fmean(higher):.3f}; "
+        f"lower is better). {claim.said}"
     )
-    return f"{claim.measure}: does {claim.lower} beat {claim.higher}? {verdict}. {claim.said}"
 
 
 def _note_few_documents(runs: Runs) -> Iterator[str]:
@@ -217,7 +221,11 @@ def step_lines(
     """Yield what each step from a variant to the next keeps, and the nats it gains."""
     heads = ("documents", "removed", "characters", "seconds")
     yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
-    steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}
+    steps = {
+        name: variant.base
+        for name, variant in variants.items()
+        if variant.base and variant.base in left
+    }
 
     for name, variant_left in left.items():
         cells = [f"{variant_left.count:,}"]

@@ -24,6 +24,7 @@ NAMES = OBJECTIVES.available()
 PAGES = {
     path: (ROOT / "docs" / path).read_text(encoding="utf-8")
     for path in (
+        "claims.md",
         "combinations.md",
         "glossary.md",
         "objectives.md",

@@ -30,6 +30,7 @@ from pydantic import Field
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
+from clozeline.errors import ConfigurationError
 from clozeline.extensions.studies.label_curves import LabelPoint, label_lines
 from clozeline.extensions.studies.study_plan import (
     Study,
@@ -92,8 +93,12 @@ class StudyOptions:
     """make the sets, and print the steps of each run"""
     flops: Annotated[float, Field(gt=0)] | None = None
     """FLOPs of each run; default: those of study.yaml"""
+    steps: Positive | None = None
+    """steps of each run instead of FLOPs, for equal tokens; default: study.yaml's"""
     seeds: Positive | None = None
     """runs per variant; default: study.yaml's"""
+    variants: Names = field(default_factory=list)
+    """variants to train; default: all"""
 
 
 def _fine_tune(
@@ -159,13 +164,23 @@ def _run_study(options: StudyOptions) -> None:
     output = options.output.resolve()
     # read the study, and make its sets
     study, variants = load_study(folder)
-    study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
+    if unknown := sorted(set(options.variants) - variants.keys()):
+        raise ConfigurationError(
+            f"variants: expected some of {', '.join(variants)}, got {unknown[0]}"
+        )
+    study = replace(
+        study,
+        flops=options.flops or study.flops,
+        steps=options.steps or study.steps,
+        seeds=options.seeds or study.seeds,
+    )
     seeds = range(study.seeds)
     check_variants(folder, variants, output)
     folders = make_all_sets(
         folder, output, variants, options.input, parse_named_files(options.heldout)
     )
     own_pipelines = have_own_pipelines(variants)
+    variants = {name: variants[name] for name in options.variants or variants}
     output_of_first = next(iter(folders.values())).parent
     test = (
         None

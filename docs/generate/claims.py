@@ -1,0 +1,177 @@
+"""Write docs/claims.md: a verdict on each claim of claims.yaml, computed from what was measured.
+
+`python -m docs.generate.claims OUTPUT 'COMMAND'` adds what a study measured in OUTPUT to the
+results.json of the study: COMMAND is the command that ran, with flops= or steps=.
+"""
+
+import datetime as dt
+import json
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Final
+
+import yaml
+
+from clozeline.extensions.studies.study_plan import load_study
+from clozeline.extensions.studies.verdict import judge
+from clozeline.extensions.tasks.finetuning_scores import read_scored
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_STUDIES: Final = _ROOT / "configs" / "studies"
+_TABLE: Final = ("| claim | equal | gain | verdict | study |", "|---|---|---|---|---|")
+_HEAD: Final = """# Claims of lectures, with a verdict
+
+`make docs` computes the verdicts from what we measured:
+
+- **holds**, **does not hold**: the gain is more than twice its error, and the better one had no
+  more of what the claim holds equal
+- **undecided**: all else. One seed decides nothing.
+
+After ± stands the error: the sum of both standard deviations over seeds. Seeds are those of the
+pretrained body, except for adapters.
+
+Our models have at most a few million [parameters](glossary.md#models), and read at most 50 million
+tokens. A claim that does not hold here may hold at a hundred times the size. Nothing was tuned on
+the claims. Names of files in the commands are yours. A study takes at most 45 minutes of two cores,
+by the FLOPs per second that we measured."""
+
+
+def claims_page() -> str:
+    """Return the page: a table for each group of claims, and the commands."""
+    content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    measured = read_measured(content["others"])
+    parts = [_HEAD]
+    for group, claims in content["claims"].items():
+        runs = {claim["study"]: measured[claim["study"]] for claim in claims}
+        dates = [str(run["measured"]) for run in runs.values() if run["measured"]]
+        commands = [_command_line(run) for run in runs.values() if "command" in run]
+        parts += [
+            f"## {group}\n\nMeasured {min(dates)} to {max(dates)}:",
+            "\n".join([*_TABLE, *(_row(claim, measured) for claim in claims)]),
+            "\n".join(["```sh", *commands, "```"]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def read_measured(others: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what was measured, by the last part of the study's output, then other commands."""
+    measured = {}
+    for path in sorted(_STUDIES.glob("*/results.json")):
+        for run in json.loads(path.read_text(encoding="utf-8")):
+            words = dict(word.split("=", 1) for word in shlex.split(run["command"])[3:])
+            page = run.get("page", f"../extensions/studies/README.md#{path.parent.name}")
+            measured[Path(words["output"]).name] = run | {"page": page}
+    return measured | others
+
+
+def decide(claim: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the gain of a claim as text, and its verdict."""
+    arms = [run["variants"].get(name, {}) for name in claim["arms"]]
+    measure = claim["measure"]
+    if not all(measure in arm for arm in arms):
+        return "", "undecided: not measured"
+    (mean, deviation, seeds), (other, other_deviation, other_seeds) = (arm[measure] for arm in arms)
+    unit = claim.get("unit", "nats")
+    sign = 1 if unit.startswith(("accuracy", "points")) else -1
+    gain = sign * (mean - other) or 0.0
+    error = deviation + other_deviation
+    # two runs with equal FLOPs have no entry for them
+    spent = [arm.get(claim["equal"], 0) for arm in arms]
+    verdict = judge(gain, error, min(seeds, other_seeds), spent, claim["equal"])
+    digits = 3 if unit in ("nats", "accuracy") else 1
+    text = f"{gain:+.{digits}f}" + (f" ± {error:.{digits}f}" if error else "") + f" {unit}"
+    return text, verdict
+
+
+def minutes_of(run: Mapping[str, Any]) -> float | None:
+    """Return the minutes of two cores that a study takes; None without a measured rate."""
+    if "rate" not in run:
+        return None
+    words = dict(word.split("=", 1) for word in shlex.split(run["command"])[3:])
+    folder = _ROOT / shlex.split(run["command"])[2]
+    variants = yaml.safe_load(words.get("variants", "[]")) or load_study(folder)[1]
+    return float(len(variants) * run["seeds"] * run["flops"] / run["rate"] / 60)
+
+
+def _row(claim: Mapping[str, Any], measured: Mapping[str, Mapping[str, Any]]) -> str:
+    run = measured[claim["study"]]
+    gain, verdict = decide(claim, run)
+    gain = "; ".join(filter(None, (gain, claim.get("note"))))
+    link = f"[{claim['study']}]({run['page']})"
+    said = claim["claim"] + (f" ({claim['published']})" if "published" in claim else "")
+    cells = (said, claim["equal"], gain, verdict, link)
+    return f"| {' | '.join(cells)} |"
+
+
+def _command_line(run: Mapping[str, Any]) -> str:
+    minutes = minutes_of(run)
+    return run["command"] + (f"  # {minutes:.0f} minutes" if minutes else "")
+
+
+def collect(output: Path, command: str) -> dict[str, Any]:
+    """Return what a study measured in a folder, as results.json has it.
+
+    A value is its mean, its standard deviation over seeds, and the number of bodies: fine-tunings
+    start from one.
+    """
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted((output / "scores").glob("*.json")):
+        figures = json.loads(path.read_text(encoding="utf-8"))
+        of_variant = values[path.stem.rpartition("-")[0]]
+        spent = {"FLOPs": figures["flops"], "tokens": figures["tokens"]}
+        for key, value in (spent | figures["losses"] | figures["bits"]).items():
+            of_variant[key].append(value)
+    variants: dict[str, dict[str, Any]] = {
+        name: {
+            key: round(fmean(each))
+            if key in ("FLOPs", "tokens")
+            else list(_summary(each, len(each)))
+            for key, each in of_variant.items()
+        }
+        for name, of_variant in values.items()
+    }
+    for folder in sorted((output / "finetuned").glob("*")):
+        label, name = folder.name.split("-", 1)
+        scores = [next(iter(run.metrics.values())) for run in read_scored(folder)]
+        name, _, begin = name.rpartition("-")
+        of_begin = (
+            variants[name] if begin == "all" else variants.setdefault(f"{name} from {begin}", {})
+        )
+        of_begin[label] = list(_summary(scores, 1))
+    words = dict(word.split("=", 1) for word in shlex.split(command)[3:])
+    seeds = len(next(iter(values.values()))["tokens"])
+    flops = (
+        float(words["flops"])
+        if "flops" in words
+        else max(each["FLOPs"] for each in variants.values())
+    )
+    return {
+        "command": command,
+        "measured": str(dt.date.today()),
+        "flops": flops,
+        "seeds": seeds,
+        "variants": variants,
+    }
+
+
+def _summary(values: list[float], seeds: int) -> Iterator[float]:
+    yield round(fmean(values), 4)
+    yield round(stdev(values), 4) if len(values) > 1 else 0
+    yield seeds
+
+
+def main() -> int:
+    """Add what a study measured to its results.json."""
+    output, command = sys.argv[1:]
+    path = _ROOT / shlex.split(command)[2] / "results.json"
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    path.write_text(json.dumps([*runs, collect(Path(output), command)], indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
