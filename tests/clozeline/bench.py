@@ -22,7 +22,7 @@ from clozeline import HOME
 from clozeline.__main__ import commands
 from clozeline.configuration.config import load_config
 from clozeline.errors import message_text
-from clozeline.extensions.tasks.finetuning_scores import score_run
+from clozeline.extensions.tasks.scores import score_run
 from clozeline.recorded_file import RecordedFile
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
