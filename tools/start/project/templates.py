@@ -58,7 +58,7 @@ class StarterFamily(NamedTuple):
     """objective, as in `corrupt` and `data.corrupt`"""
     use: str
     rate: float | None = None
-    """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
+    """learning rate for the optimizer and schedule of the demo's recipe, in place of its own"""
     sentinels: int = 0
     """sentinels that its rows may hold"""
     keys: Mapping[str, Any] = {}
@@ -69,9 +69,9 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     "bert": StarterFamily(
         "demo", _MASKED_LM, "an encoder that fills masks, for vectors, classes and tags"
     ),
-    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text"),
+    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text", rate=3.5e-2),
     "llama": StarterFamily(
-        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions"
+        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions", rate=3.5e-2
     ),
     "t5": StarterFamily(
         "t5",
@@ -166,12 +166,6 @@ _LLAMA_KEYS: Final = {
 _CONFIGS: Final = HOME / "configs"
 _SMALL_CORPUS_BYTES: Final = 10_000_000
 """Bytes of text below which 1 % of the documents are too few for a held-out set."""
-_ROWS_BY_BYTES: Final = {100_000_000: 32, _SMALL_CORPUS_BYTES: 16, 1_000_000: 12, 0: 8}
-"""Rows a step of small variants, by the least bytes of text; the most for texts of unknown size.
-
-From little text, many noisy steps learn more than few smooth ones (docs/streaming.md). The learning
-rates and warm-ups of the recipes, which were chosen with 32 rows, serve these, too.
-"""
 _ROWS_PER_EVALUATION: Final = 6400
 """Rows read between two evaluations, which then take about a tenth of the time."""
 
@@ -377,15 +371,12 @@ def train_yaml(
     words = [] if recipe == "demo" else ["variant=tiny"]
     training = read_composed(TrainConfig, _CONFIGS / "recipes" / recipe / "train.yaml", words)
 
-    if family.rate and not size:
+    if not size:  # from a small corpus, many noisy steps learn more than few smooth ones
         demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
-        training |= {key: demo[key] for key in ("data", "optimizer", "schedule")}
-        training["optimizer"]["learning_rate"] = family.rate
-    elif not size and training["data"]["global_batch"] == 32:
-        # recipes with fewer rows were tuned with theirs
-        size_of_texts = text_bytes(source) or max(_ROWS_BY_BYTES)
-        rows = next(rows for least, rows in _ROWS_BY_BYTES.items() if size_of_texts >= least)
-        training["data"] = dict.fromkeys(("global_batch", "micro_batch", "max_lanes"), rows)
+        training["data"] = demo["data"]
+        if family.rate:
+            training |= {key: demo[key] for key in ("optimizer", "schedule")}
+            training["optimizer"]["learning_rate"] = family.rate
 
     training["model"] |= family.keys
     small = training["model"]
