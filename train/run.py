@@ -146,7 +146,7 @@ def _build_and_train(
     lines = [*point.choices, starting.unread]
     if point.saved is None:
         lines = describe_start(point, untrained_heads, starting, datasets, cost, measured)
-    announce_start(point, lines, cost.least_seconds(measured), engine, display, journal)
+    announce_start(point, lines, engine, display, journal)
 
     # watch the data, the records and the time
     streams = [stream, *(heldout_set.stream for heldout_set in heldout)]

@@ -6,6 +6,7 @@ The plan is printed before the first run.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import plural
@@ -13,8 +14,10 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
-from clozeline.train.logs.display import MEASURED_STEPS
 from clozeline.train.logs.json_lines import read_lines, step_records
+
+_MEASURED_STEPS: Final = 20
+"""Steps after the first recorded one that measure the time of a run."""
 
 
 @dataclass(frozen=True)
@@ -75,26 +78,14 @@ def plan_finetuning(
 
 
 def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Callable[[], bool]:
-    """Return a function that estimates the time of all runs while the first one trains.
+    """Return a function that estimates the time of all runs from steps of the first one.
 
-    It returns True once it has printed the estimate.
-
-    At the start it tells the least time, for the matrix products alone; after some 20 steps the
-    measured one.
+    It returns True once it has printed the estimate, after some 20 steps.
     """
-    told: list[float] = []
 
     def tell() -> bool:
-        if not told:
-            events = read_lines(run / "events.jsonl")
-            told.extend(
-                event["least_s"] for event in events if isinstance(event.get("least_s"), float)
-            )
-            if told:
-                say(f"{plan.text}, at least {duration_text(told[0] * plan.seeds)} in all")
-
         records = step_records(read_lines(run / "metrics.jsonl"))
-        if not records or records[-1]["step"] - records[0]["step"] < MEASURED_STEPS:
+        if not records or records[-1]["step"] - records[0]["step"] < _MEASURED_STEPS:
             return False
         seconds = (records[-1]["time"] - records[0]["time"]) / (
             records[-1]["step"] - records[0]["step"]

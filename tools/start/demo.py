@@ -1,9 +1,9 @@
 """Run the entire pipeline on real pages: `make demo`, or `clozeline demo output=runs/demo`.
 
 The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked
-language model on two processes with ZeRO 2, exports it, and shows what the model has learned:
-transformers makes the same predictions. Each step is a command, printed before it runs. A second
-demo skips the finished steps.
+language model on two processes with ZeRO 2, exports it for transformers, whose scores are compared
+with ours, and shows what the model has learned. Each step is a command, printed before it runs. A
+second demo skips the finished steps.
 """
 
 from collections.abc import Sequence
@@ -39,6 +39,8 @@ class DemoOptions:
 def _demo(options: DemoOptions) -> None:
     # they import torch
     from clozeline.model.checkpoints.published_forms import explain_no_source, list_sources
+    from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
+    from clozeline.train.checkpoint.trained_model import TrainedModel
 
     output = options.output if Path.cwd() == ROOT else options.output.resolve()
     warc, shards, run, exported = (
@@ -69,14 +71,21 @@ def _demo(options: DemoOptions) -> None:
     ]
 
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
-    lines = [
-        line for form in list_sources() for line in form.prove_export(run, exported, SENTENCES)
-    ]
-    print(
-        f"\nreport of the data:     {shards / 'report.html'}\nreport of the training: "
-        f"{run / 'report.html'}"
-    )
-    print(*lines or [f"not exported: {explain_no_source()}"], sep="\n", flush=True)
+    forms = [*list_sources()]
+    for form in forms:
+        form.export_run(run, exported)
+
+    print()
+    trained = TrainedModel.open(run)
+    for text in SENTENCES:
+        ids, (position,) = encode_masked_text(trained, text)
+        found = guesses(trained, ids, position, 5)
+        likely = (f"{guess.text.strip()} {guess.probability:.4f}" for guess in found)
+        print(f"{text}\n    {'  '.join(likely)}")
+
+    print(f"report of the data:     {shards / 'report.html'}")
+    print(f"report of the training: {run / 'report.html'}")
+    print(f"model for transformers: {exported if forms else explain_no_source()}", flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -176,11 +176,6 @@ class CostEstimate:
         """FLOPs of all steps."""
         return sum(phase.flops_of(phase.rows) for phase in self.phases)
 
-    def least_seconds(self, operations: float) -> float:
-        """Return the least seconds of the run, at `operations` per second per rank."""
-        flops = self.training_flops + self.evaluations * self.heldout_flops
-        return flops / (operations * self.world_size)
-
     def lines(self, operations: float) -> Iterator[str]:
         """Yield the lines to print at a start.
 
@@ -232,8 +227,8 @@ class CostEstimate:
         machines = f"{size} ranks of this machine" if size > 1 else "this machine"
         yield (
             f"arithmetic {flops:.3g} operations, {training / tokens:.3g} per token: at least "
-            f"{duration_text(self.least_seconds(operations))} on {machines}; the first steps "
-            "measure the real time"
+            f"{duration_text(flops / (operations * size))} on {machines}; lines of "
+            "steps tell the time that is left"
         )
 
         # memory per rank, at each stage

@@ -13,14 +13,12 @@ from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.report.charts import short
 from clozeline.reporting import Reporting
-from clozeline.terminal import Terminal, duration_text, time_left
+from clozeline.terminal import Terminal, time_left
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.spikes import WATCHED
 
 _BAR_COLUMNS: Final = 6
 """Columns of the live bar."""
-MEASURED_STEPS: Final = 20
-"""Steps after the first recorded one that measure the time of the run."""
 _SILENT_EVENTS: Final = {
     "start": "{steps:,} steps on {shape[world_size]} × {shape[device]}, "
     "ZeRO stage {shape[zero_stage]}",
@@ -88,8 +86,6 @@ class Display:
         # what was shown
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
-        self._measured = False
-        """The time of the run was printed after its first steps."""
         self._last = (0, 0.0)
         """Tokens and time of the last line."""
 
@@ -135,17 +131,13 @@ class Display:
         speed = record["tokens_per_s"]
         left = ""
 
-        # estimate the time left, and once the time of the entire run
+        # estimate the time left
         if first is None:
             self._first = (step, now)
         elif step < self._steps:
             seconds = (now - first[1]) / (step - first[0])
             self.seconds_left = seconds * (self._steps - step)
             left = time_left(self.seconds_left)
-            if not self._measured and step - first[0] >= MEASURED_STEPS:
-                self._measured = True
-                duration = duration_text(seconds * self._steps)
-                self.say(f"measured: {self._steps:,} steps take about {duration}")
 
         # update the bar, or print a line
         if self._bar is not None:

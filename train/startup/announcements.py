@@ -91,7 +91,6 @@ def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
 def announce_start(
     point: StartingPoint,
     lines: Sequence[str],
-    least_s: float,
     engine: Engine,
     display: Display,
     journal: Journal,
@@ -101,7 +100,6 @@ def announce_start(
     Args:
         point: where the run starts.
         lines: what there is to say of a new run, or of a resumed one.
-        least_s: lower bound on the time of the run, in seconds.
         engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
@@ -116,7 +114,7 @@ def announce_start(
     said = [*lines]
 
     if saved is None:
-        fields = {"versions": now.versions, "least_s": least_s, **recorded}
+        fields = {"versions": now.versions, **recorded}
         journal.event("start", steps=point.config.steps, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical

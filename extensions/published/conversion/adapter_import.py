@@ -264,32 +264,12 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
 
         factors[module] = a, b
 
-    if absent := _target_modules(folder) - factors.keys():
-        remedy = "adapter_config.json targets them: download the folder again"
-        raise WeightsError(
-            f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {remedy}"
-        )
-
     if not factors:
         raise WeightsError(
             f"{folder.where}: expected tensors that end in {_A}, got none: download it again"
         )
 
     return {module: factors[module] for module in folder.modules if module in factors}
-
-
-def _target_modules(folder: _Folder) -> set[str]:
-    """Return the modules that adapter_config.json targets; empty unless it only gives names."""
-    targets = folder.keys.get("target_modules") or []
-    is_restricted = any(
-        folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules")
-    )
-    if is_restricted or targets == "all-linear":
-        return set()
-    if isinstance(targets, str):
-        return {name for name in folder.modules if re.fullmatch(targets, name)}
-    endings = tuple(f".{target}" for target in targets)
-    return {name for name in folder.modules if f".{name}".endswith(endings)}
 
 
 def _read_lora(folder: _Folder) -> _Read:

@@ -1,6 +1,7 @@
 """Models as transformers stores them: config.json and weights, which may be integers of torchao."""
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from clozeline.model.checkpoints.sources import ModelSource, NewModel
 from clozeline.model.checkpoints.tensor_files import check_values, read_metadata
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.tools.start.multirun.runner import run_step
 
 _IGNORED_KEYS: Final = frozenset(
     (
@@ -208,10 +210,12 @@ class TransformersFolderSource(ModelSource):
 
         return plan_of_new_model(model).lines()
 
-    def prove_export(self, run: Path, output: Path, texts: Sequence[str]) -> list[str]:
-        from clozeline.extensions.published.shown_export import export_and_compare
-
-        return export_and_compare(run, output, texts)
+    def export_run(self, run: Path, output: Path) -> None:
+        config = output / CONFIG
+        newest = run / "checkpoints" / "latest"
+        if not config.exists() or config.stat().st_mtime < newest.stat().st_mtime:
+            shutil.rmtree(output, ignore_errors=True)
+            run_step("clozeline", "export-model", run, output)
 
 
 def _drop_copies(

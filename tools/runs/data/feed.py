@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, load_config, validate
-from clozeline.errors import ConfigurationError, IntegrityError, message_text, reading_run
+from clozeline.errors import ConfigurationError, IntegrityError, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Natural, Positive, UserPath
 from clozeline.tools.runs.data import run_sets
@@ -225,14 +225,9 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
 
 @contextmanager
 def _reading_lines(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """Yield the objects of a run's JSON lines file, without damaged lines, which a note counts."""
-    lines = read_lines(path)
-    # a process may be writing the last one
-    written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
-        sys.stderr.write(message_text(f"note: {path}: {damaged:,} damaged lines are skipped\n"))
+    """Yield the objects of a run's JSON lines file, without damaged lines."""
     try:
-        yield lines
+        yield read_lines(path)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(
             f"{path}: expected a JSON object a line, as train/main.py writes it ({error})"
