@@ -3,18 +3,10 @@
 import pytest
 import torch
 
-from clozeline.columns import IGNORED
 from clozeline.errors import BatchError
 from clozeline.model.loss import (
     choice_rows,
-    count_labels,
     cross_entropy_sum,
-    original_ids,
-    real_index,
-    real_positions,
-    row_labels,
-    weigh_rows_equally,
-    weighted_labels,
 )
 from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
@@ -114,73 +106,6 @@ def test_cross_entropy_is_summed_in_fp32():
     logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], dtype=torch.bfloat16)
     total = cross_entropy_sum(logits, torch.tensor([1, -100]))
     assert (total.item(), total.dtype) == (1000.0, torch.float32)
-
-
-def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
-    """Rows: one label and an ignored one, none, ignored ones alone, no weight, two labels.
-
-    Padded and full.
-    """
-    labels = [
-        {1: 7, 2: IGNORED},
-        {},
-        {0: IGNORED},
-        {3: 8},
-        {0: 5, 3: 6},
-    ]
-    lengths = [3, 2, 4, 4, 4]
-    weights = [1.0, 1.0, 2.0, 0.0, 0.5]
-    index = [row * 4 + at for row, of in enumerate(labels) for at in of]
-    ids = [label for of in labels for label in of.values()]
-    tensors = {
-        "input_ids": torch.arange(20).view(5, 4) + 100,
-        "lengths": torch.tensor(lengths),
-        "row_weight": torch.tensor(weights),
-        "label_index": torch.tensor(index),
-        "label_ids": torch.tensor(ids),
-    }
-
-    real = [[label for label in of.values() if label != IGNORED] for of in labels]
-    counted = [bool(of) and weight != 0 for of, weight in zip(real, weights, strict=True)]
-
-    assert (
-        count_labels(tensors).item()
-        == sum(len(of) for of, has in zip(real, counted, strict=True) if has)
-        == 3
-    )
-
-    declared = tensors | {"label_count": torch.tensor([11, 22, 33, 44, 55])}
-
-    assert count_labels(declared).item() == 11 + 55
-    found, in_loss = weighted_labels(tensors)
-
-    assert found[in_loss != 0].tolist() == [7, 5, 6]
-
-    weighed = weigh_rows_equally(tensors, "lm")
-
-    assert weighed["label_count"].tolist() == [1, 0, 0, 1, 1]
-    assert weighed["label_weight"].tolist() == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5]
-
-    original = (torch.arange(20) + 100).tolist()
-    for at, label in zip(index, ids, strict=True):
-        original[at] = original[at] if label == IGNORED else label
-
-    assert original_ids(tensors).flatten().tolist() == original
-
-    inside = [
-        [has and at < length for at in range(4)]
-        for has, length in zip(counted, lengths, strict=True)
-    ]
-
-    assert real_positions(tensors).tolist() == inside
-    assert real_index(tensors).tolist() == [at for at in range(20) if inside[at // 4][at % 4]]
-
-    rows = torch.arange(10).view(5, 2)
-
-    assert row_labels({"label": rows, "row_weight": tensors["row_weight"]}).tolist() == [
-        [IGNORED] * 2 if weight == 0 else of
-        for weight, of in zip(weights, rows.tolist(), strict=True)
-    ]
 
 
 def test_choices_are_numbered_through_and_cut_at_their_number():

@@ -145,18 +145,3 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
         )
 
     assert counter.frame_count == 1
-
-
-def test_heads_of_all_tokens_and_of_rows_are_left_as_they_are():
-    network = built(
-        "encoder",
-        heads={
-            "masked_lm": {},
-            "token": {},
-            "sentence": {},
-        },
-    )
-    compile_heads(network, backend="eager")
-    assert [name for name, head in network.heads.items() if "forward" in vars(head)] == [
-        "masked_lm"
-    ]

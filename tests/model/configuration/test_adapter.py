@@ -1,12 +1,9 @@
-import json
-
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from clozeline.model.adapters.lora import Lora
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS
-from tests.model.small_models import small_config
 
 PLAIN = {
     "family": "encoder",
@@ -31,24 +28,6 @@ def test_keys_are_those_of_the_file():
     found = validate_config({"name": "lora", "rank": 4, "targets": ["query"], "alpha": 16})
     assert found.options == Lora.Options(rank=4, targets=("query",), alpha=16.0)
     assert validate_config(found) is found
-
-
-def test_the_plain_form_gives_it_again():
-    config = small_config(
-        "encoder",
-        adapter={
-            "name": "prompt",
-            "length": 3,
-            "tokens": [1, 2],
-        },
-    )
-    plain = TypeAdapter(ModelConfig).dump_python(config, mode="json")
-
-    assert plain["adapter"] == {"name": "prompt", "length": 3, "tokens": [1, 2]}
-    assert (
-        TypeAdapter(ModelConfig).validate_python(json.loads(json.dumps(plain))).adapter
-        == config.adapter
-    )
 
 
 @pytest.mark.parametrize(

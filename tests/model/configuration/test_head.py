@@ -14,13 +14,6 @@ def test_heads_have_a_short_form_and_a_long_one():
 
     assert plain["heads"] == {"masked_lm": 1.0}
 
-    similar = {"similarity": {"weight": 1.0, "group_size": 4}}
-    read = TypeAdapter(ModelConfig).validate_python(
-        plain | {"heads": {"similarity": {"group_size": 4}}}
-    )
-
-    assert TypeAdapter(ModelConfig).dump_python(read, mode="json")["heads"] == similar
-
     for given, dumped in (
         (2, 2.0),
         ({"weight": 2}, 2.0),
@@ -31,19 +24,6 @@ def test_heads_have_a_short_form_and_a_long_one():
         assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == {
             "masked_lm": dumped
         }
-
-    assert config.head_weights == {"masked_lm": 1.0}
-    # lists come back as tuples
-    heads = {
-        "classification": {"weight": 1.0, "labels": ["no", "yes"]},
-        "regression": {"weight": 1.0, "output": "sigmoid", "range": [1.0, 5.0]},
-    }
-    config = TypeAdapter(ModelConfig).validate_json(
-        json.dumps(plain | {"heads": heads}), strict=True
-    )
-
-    assert config.heads["classification"].labels == ("no", "yes")
-    assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == heads
 
 
 @pytest.mark.parametrize(

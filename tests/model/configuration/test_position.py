@@ -36,37 +36,6 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "kind"),
-    [
-        ("offset", 2, "learned"),
-        ("waves", "halves", "sinusoidal"),
-        ("theta", 500.0, "rope"),
-        ("buckets", 16, "t5"),
-        ("max_distance", 64, "t5"),
-        ("per_layer", True, "t5"),
-        ("partial_rotary_factor", 0.5, "rope"),
-        ("nope_layers", (1,), "rope"),
-    ],
-    ids=[
-        "offset",
-        "waves",
-        "theta",
-        "buckets",
-        "max_distance",
-        "per_layer",
-        "partial_rotary_factor",
-        "nope_layers",
-    ],
-)
-def test_a_key_of_another_kind_is_refused(key, value, kind):
-    assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value
-    with pytest.raises(
-        ValidationError, match=rf"{key}: has no effect with kind 'none': .* set kind to {kind}"
-    ):
-        PositionConfig(kind="none", **{key: value})
-
-
 def test_only_rotary_positions_are_scaled():
     scaling = ScalingConfig(kind="linear", factor=2.0)
     assert PositionConfig(kind="rope", scaling=scaling).limit is None

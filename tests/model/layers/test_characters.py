@@ -1,6 +1,5 @@
 """Spellings as ids, and the encoder of characters against loops."""
 
-import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -76,17 +75,6 @@ def test_the_encoder_is_the_loop():
     assert torch.allclose(
         found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4
     )
-
-
-def test_a_highway_passes_its_input_at_first():
-    draws = encoder().highways[0].initial_weights(None)
-    weight = torch.empty(1600, 800)
-    bias = torch.empty(6)
-    draws["weight"](weight, torch.Generator().manual_seed(1))
-    draws["bias"](bias, torch.Generator())
-
-    assert bias.tolist() == [0, 0, 0, -2, -2, -2]
-    assert weight.std().item() == pytest.approx(10**-0.5, rel=0.02), "10 filters"
 
 
 def test_products_of_a_word_are_those_that_torch_counts():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm, gate_distributions
+from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm
 from tests.model.closeness import FLOAT32, assert_gradients_close
 
 
@@ -114,9 +114,3 @@ def test_cells_and_outputs_are_clipped(clip):
     assert found == pytest.approx(slow_projected(x.double().numpy(), weights, clip), abs=1e-4)
     assert np.abs(found).max() == pytest.approx(clip)
     assert not np.allclose(found, slow_projected(x.double().numpy(), weights, 1e9), atol=1e-2)
-
-
-def test_the_forget_gate_starts_open():
-    bias = torch.empty(8)
-    gate_distributions(2)["bias"](bias, torch.Generator())
-    assert bias.tolist() == [0, 0, 1, 1, 0, 0, 0, 0]

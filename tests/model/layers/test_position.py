@@ -9,16 +9,13 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models import t5
 
-from clozeline.model.configuration.position import PositionConfig, ScalingConfig
+from clozeline.model.configuration.position import ScalingConfig
 from clozeline.model.layers.position import (
-    Learned,
     Rope,
     Sinusoidal,
-    build_local_position,
     rotate,
     t5_bucket,
 )
-from tests.model.small_models import small_config
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -112,19 +109,3 @@ def test_pairs_of_components_are_turned_and_the_rest_stays():
     assert torch.allclose(
         found, torch.cat((turned.real, turned.imag, x[..., 4:]), dim=-1), atol=1e-5
     )
-
-
-def test_learned_positions_start_at_their_offset_and_local_ones_may_have_their_own_base():
-    learned = Learned(3, 5, 2)
-
-    assert learned.table.weight.shape == (7, 3)
-    assert torch.equal(learned.embed(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
-
-    local = {"window": 2, "global_every": 2}
-    rope = small_config(
-        "decoder", position=PositionConfig(kind="rope", theta=9.0), local={**local, "theta": 7.0}
-    )
-    found = build_local_position(rope, learned)
-
-    assert (found.theta, found.width) == (7.0, rope.rotated_width)
-    assert build_local_position(small_config("decoder", local=local), learned) is learned
