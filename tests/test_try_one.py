@@ -74,6 +74,7 @@ def test_every_contract_runs_once_with_as_many_algorithms_as_there_are_contracts
     assert len({algorithm_of(item) for item in kept}) > 50
 
 
+@pytest.mark.slow
 def test_what_ran_is_said():
     """The tests of a sentence splitter are the cheapest ones."""
     command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]

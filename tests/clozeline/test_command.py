@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from clozeline.command import (
     LOG_COLUMNS,
     Stopped,
-    keys_of,
     run_command,
     stopping_at_signals,
     wrap_log,
 )
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.registries import READERS
 from tests.lost_output import WAYS, exit_code
 
 
@@ -109,18 +106,6 @@ def test_a_signal_ends_what_the_block_started(name):
 def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, capsys):
     assert main(["--config", "recipe:demo", *words]) == 64
     assert message in capsys.readouterr().err
-
-
-def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers():
-    found = keys_of(Recipe, [("input", "reader", READERS)])
-    keys = {key: (kind, default) for key, kind, default, _ in found}
-
-    assert keys["dedup.near.bands"] == ("int", "14")
-
-    (name,) = (key for key in keys if key.startswith("input.text_key (reader: ") and "jsonl" in key)
-
-    assert keys[name] == ("str", '"text"')
-    assert "input.options" not in keys
 
 
 @given(st.lists(st.text("ab-c./é", min_size=1, max_size=79), max_size=30))

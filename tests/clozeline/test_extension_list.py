@@ -8,7 +8,6 @@ import pytest
 from clozeline import HOME, extension_list
 from clozeline.__main__ import main
 from clozeline.extension_list import HIDE, find_extensions, list_extensions
-from clozeline.tools.start.doctor import main as doctor
 from tests.refusals import refused
 
 PACKAGES = {
@@ -60,33 +59,6 @@ def test_an_extension_that_needs_a_hidden_one_is_hidden(lab, monkeypatch):
     monkeypatch.setenv(HIDE, "wordlab,wordlap")
     with refused(r"no extension 'wordlap'; known: .*wordlab, all"):
         list_extensions()
-
-
-def test_doctor_tells_of_extensions(lab, monkeypatch, capsys):
-    def told():
-        assert doctor([]) == 0
-        return capsys.readouterr().out
-
-    walks = "walklab          extension of lab: Draw walks. Its extra fast is not installed.\n"
-    words = "wordlab          extension of lab: Count words.\n"
-    pip = "                 → pip install 'lab[fast]'\n"
-
-    assert told().endswith(f"{walks}{pip}{words}")
-
-    monkeypatch.setenv(HIDE, "walklab")
-    hidden, lacking = (
-        f"                 → not used: {why}\n"
-        for why in (f"remove it from {HIDE}", "it needs walklab")
-    )
-
-    assert told().endswith(f"{walks}{hidden}{words}{lacking}")
-
-    file = lab / "walklab" / "__init__.py"
-    file.write_text(file.read_text().replace("fast", "slow"))
-    monkeypatch.delenv(HIDE)
-    forget()
-
-    assert told().endswith(f"{walks.replace('fast is not', 'slow is')}{words}")
 
 
 def test_a_hidden_command_is_told_from_an_unknown_one(lab, monkeypatch, capsys):

@@ -150,7 +150,6 @@ def test_one_process_holds_a_lock_until_it_ends(tmp_path):
             errno.EROFS,
             "Read-only file system; make it writable, or choose another folder with output=DIR",
         ),
-        (errno.ENOTDIR, "Not a directory; a file is where a folder must be"),
         (errno.EIO, "Input/output error; run the same command again"),
     ],
 )

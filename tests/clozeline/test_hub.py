@@ -240,11 +240,9 @@ def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
     [
         "hf://",
         "hf://tiny",
-        "hf:/org/tiny",
         "hf://org/tiny/config.json",
         "hf://org/ti ny",
         "hf://org/tiny@",
-        "hf:org/x",
     ],
 )
 def test_a_malformed_name_is_refused(name):

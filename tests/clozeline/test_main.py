@@ -60,7 +60,6 @@ def test_answers_of_the_command_itself(tmp_path):
     for words, code, out, error in (
         (["--version"], 0, f"clozeline {version}\n", ""),
         (["where", "train/main.py"], 0, f"{ROOT / 'train' / 'main.py'}\n", ""),
-        (["where"], 0, f"{ROOT}\n", ""),
         (
             ["where", "recipe:tasks/cola"],
             0,

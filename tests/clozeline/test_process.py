@@ -101,11 +101,6 @@ def test_a_child_is_killed_after_its_time():
         run_child(python_command("-c", "import time; time.sleep(60)"), timeout_s=0.5)
 
 
-def test_a_child_reads_and_answers():
-    done = run_child(python_command("-c", "print(input()[::-1])"), input="abc\n", text=True)
-    assert (done.returncode, done.stdout) == (0, "cba\n")
-
-
 # Commands, in a folder with files that have the names of modules
 # -----------------------------------------------------
 

@@ -1,13 +1,9 @@
 """Algorithms found by the name of their file."""
 
-from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.described_keys import describe
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.registries import OBJECTIVES, SENTENCES
 from tests.refusals import refused
@@ -58,28 +54,3 @@ def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
         HEADS.load_class("lm_again")
 
     assert "two_words" not in HEADS.available()
-
-
-@config_class
-class Splitters:
-    one: Any = field(default_factory=SENTENCES.default("lines"))
-    list_of: Any = field(default_factory=SENTENCES.defaults("regex", "lines"))
-    none_there: Any = field(default_factory=SENTENCES.defaults("nowhere"))
-
-
-def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
-    assert [default for _, _, default, _ in describe(Splitters)] == [
-        "lines",
-        '["regex", "lines"]',
-        '["nowhere"]',
-    ]
-
-    lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
-
-    with refused("no algorithm in pipeline/text/sentences is called 'nowhere'"):
-        Splitters()
-
-    made = Splitters(none_there=())
-
-    assert (made.one, made.list_of) == (lines, [regex, lines])
-    assert SENTENCES.defaults("lines")() == [lines]

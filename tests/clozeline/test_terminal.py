@@ -14,7 +14,6 @@ from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
 from clozeline.terminal import (
     Terminal,
-    align_rows,
     duration,
     size_text,
     time_left,
@@ -122,9 +121,3 @@ def test_durations_and_sizes_are_in_the_units_of_people():
     }
 
     assert {size: size_text(size) for size in shown} == shown
-
-
-def test_columns_of_a_table_stand_below_each_other_in_any_script():
-    rows = [["名前", "n"], ["cafe\u0301", "12"], ["👩", "345"]]
-    assert list(align_rows(rows, right=True)) == ["名前    n", "cafe\u0301   12", "👩    345"]
-    assert list(align_rows(rows)) == ["名前  n", "cafe\u0301  12", "👩    345"]

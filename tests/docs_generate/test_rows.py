@@ -14,7 +14,6 @@ from docs.generate.rows import (
     find_lines,
     read_rows,
     run_row,
-    write_page,
 )
 
 CONTENT = yaml.safe_load(
@@ -67,23 +66,3 @@ def test_a_failed_command_has_no_answer(tmp_path):
 
     assert run_row(row, tmp_path).answers(row) == []
     assert [*(tmp_path / "printed").iterdir()] == []
-
-
-def test_the_page_says_how_long_the_commands_took():
-    row = Row("Classes", "a class", "clozeline evaluate x", "0[.]5")
-    cell = Row("Lab 1: Masks", "1 What is hidden", "clozeline show x", "hidden")
-    content = {
-        "head": "{rows} rows, {minutes} minutes on {cores} cores, {date}",
-        "prepare": [],
-        "topics": {"Classes": {"a class": {"run": row.run, "shows": row.shows}}},
-        "left_out": "",
-    }
-
-    page = write_page(
-        content, {row: Printed(0, "x 0.5\n", 1.0), cell: Printed(0, "hidden: cat\n", 1.0)}, 754
-    )
-
-    assert re.search(r"^1 rows, 13 minutes on \d+ cores, \d{4}-\d\d-\d\d$", page, re.MULTILINE)
-    assert "| a class | `clozeline evaluate x` | `x 0.5` |" in page
-    assert page.index("## Lab 1: Masks\n") < page.index("| exercise | prints |\n")
-    assert "| 1 What is hidden | `hidden: cat` |" in page

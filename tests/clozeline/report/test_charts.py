@@ -3,15 +3,12 @@
 import math
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.report.charts import Plot, draw_chart, short, thin_points, ticks
-from clozeline.report.html_page import page
-from clozeline.report.views import Chart, Section, Series
-from tests.pages import checked
+from clozeline.report.charts import Plot, draw_chart, thin_points, ticks
+from clozeline.report.views import Chart
 
 NAN = float("nan")
 
@@ -27,27 +24,6 @@ def paths(picture, colour):
         [(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path)]
         for path in drawn
     ]
-
-
-def test_series_share_their_axes():
-    series = [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])]
-    picture = drawn(series)
-    ((a, b),), ((c, d),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
-
-    assert c[0] == pytest.approx((a[0] + b[0]) / 2, abs=0.1)
-    assert d[0] == pytest.approx(b[0], abs=0.1)
-    assert c[1] == pytest.approx((a[1] + b[1]) / 2, abs=0.1)
-    assert checked(page(Section("", [Chart("Loss", series, "step")]))).pictures == [
-        "Loss: a from 4 to 2; b from 3 to 3"
-    ]
-
-
-def test_a_smooth_line_is_drawn_with_its_running_mean():
-    points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
-    pale, mean = paths(drawn([Series("a", points, smooth=True)]), "var(--c0)")
-    assert (mean[0], mean[-1]) == (pale[0], pale[-1])
-    expected = np.convolve(np.array(pale)[:, 1], np.full(5, 0.2), "valid")
-    np.testing.assert_allclose(np.array(mean)[2:-2, 1], expected, atol=0.1)
 
 
 def test_long_series_are_thinned_by_averaging():
@@ -84,28 +60,6 @@ def test_values_are_where_the_numbers_of_the_axes_say():
         assert abs(near) < 0.06
 
     assert ">step</text>" in drawn
-
-
-def test_numbers_of_axes_are_short():
-    shown = {
-        0: "0",
-        0.005: "0.005",
-        1e-5: "1e-5",
-        -0.000125: "-1.25e-4",
-        4096: "4,096",
-        20000: "20k",
-        65536: "65.5k",
-        -1.5e6: "-1.5M",
-        5e-4: "5e-4",
-        0.0009999999: "0.001",
-        9.994e-4: "9.99e-4",
-        9999.9: "10k",
-        999_999: "1M",
-        3e15: "3e15",
-        2.5e11: "250G",
-    }
-
-    assert {value: short(value) for value in shown} == shown
 
 
 @given(

@@ -26,7 +26,6 @@ from clozeline.report.views import (
     Series,
     Span,
     Table,
-    is_number,
 )
 from tests.pages import HOSTILE, checked
 
@@ -166,47 +165,3 @@ def test_what_is_empty_leaves_nothing():
     view = Section("title", [Section("inner", empty)])
     assert checked(page(view)).texts == ["title", "title"]
     assert view_text(view).split()[1:2] == ["title"]
-
-
-@pytest.mark.parametrize(
-    ("cell", "is_right"),
-    [
-        *[(text, True) for text in ("1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "1.06e+12", 3, 2.5)],
-        *[(text, False) for text in ("v1 s", "0.10.1", "a", Span("x"))],
-    ],
-)
-def test_numbers_stand_right(cell, is_right):
-    assert is_number(cell) == is_right
-    classes = [
-        facts
-        for tag, facts in checked(page(Section("", [Table("", ("h",), [(cell,)])]))).tags
-        if tag in ("td", "th")
-    ]
-    assert ["class" in facts for facts in classes] == [is_right] * 2
-
-
-def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
-    header = ("language", "tokens per word", "% of text that is unknown", "another column of words")
-    view = Section("title", [Table("sheet", header, [("en", "1", "2", "3")])])
-
-    for width, whole in ((60, True), (20, False), (3, False)):
-        console = Console(file=io.StringIO(), width=width)
-        print_view(view, console)
-        shown = console.file.getvalue()
-        assert all(word in shown for word in ("language", "unknown", "another")) == whole
-
-
-def test_bars_are_as_long_as_their_counts():
-    assert Bars("", {"a": 5000, "b": 2000, "c": 0}).rows == [("a", "5,000", 1), ("b", "2,000", 0.4)]
-    assert Bars("", {"b": 10, "a": 30}, 40).rows == [
-        ("a", "30 · 75.0 %", 0.75),
-        ("b", "10 · 25.0 %", 0.25),
-    ]
-    many = Bars("", {f"{number:02d}": number for number in range(1, 31)}).rows
-    assert (len(many), many[0][:2], many[-1][:2]) == (20, ("30", "30"), ("11 others", "66"))
-
-
-def test_a_long_table_counts_what_it_leaves_out():
-    table = Table("t", ("a", "b"), [("x", 1), ("y", 2), ("z", 3)])
-    assert table.shorten(3) is table
-    assert [*table.shorten(1, " in all").rows] == [("x", 1), ("… 2 more in all", "")]

@@ -116,13 +116,6 @@ def test_own_texts_may_be_long_and_repeat_headings_and_formulas(tmp_path):
     assert set(made(tmp_path / "mine", *words, stages="clean")) == set(kept)
 
 
-def test_a_named_kind_is_not_measured(tmp_path, capsys):
-    source = write_rows(tmp_path / "short.jsonl", SHORT)
-    assert new([str(tmp_path / "mine"), f"input={source}", "kind=pages"]) == 0
-    assert "sampled" not in capsys.readouterr().out
-    assert read_recipe(tmp_path / "mine").dedup.near is not None
-
-
 def test_code_is_read_whatever_its_names_and_still_runs(tmp_path):
     source = tmp_path / "code"
     source.mkdir()
@@ -382,12 +375,6 @@ def test_files_of_sequences_are_sequences(tmp_path, capsys):
         choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0]
         == "texts"
     )
-
-
-def test_sequences_are_hinted_at(tmp_path, capsys):
-    source = write_rows(tmp_path / "dna.jsonl", ["ACGT" * 40, "GGCA" * 40])
-    assert new([str(tmp_path / "mine"), f"input={source}"]) == 0
-    assert "for DNA or proteins: kind=sequences" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

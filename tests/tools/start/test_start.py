@@ -121,10 +121,7 @@ def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, c
 
     before = (tmp_path / "mine" / "train.yaml").read_bytes()
 
-    assert new([str(tmp_path / "sized"), f"input={texts}", "model=llama", "size=llama3_8b"]) == 0
-    assert "size: llama3_8b" in (tmp_path / "sized" / "train.yaml").read_text(encoding="utf-8")
     assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama", "size=bert_base"]) == 64
-    assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama2"]) == 64
     assert not (tmp_path / "wrong").exists()
     assert new([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
     assert (

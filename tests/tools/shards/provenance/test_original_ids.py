@@ -8,7 +8,6 @@ from tokenizers import Tokenizer
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.explain_batch import main as explain_batch
 from clozeline.tools.shards.inspect_shard import view_of
 from clozeline.tools.shards.where_is import main as where_is
 from tests.pipeline.miniature import text, write_recipe
@@ -129,16 +128,3 @@ def test_a_row_is_shown_with_the_id_and_the_metadata_of_its_record(output, folde
         named = "" if identity(int(record)) is None else f", id {identity(int(record))}"
 
         assert document.endswith(f", http://site.example/{record}{named}, license cc-{record}")
-
-
-def test_the_rows_of_a_batch_are_shown_with_ids(output, capsys):
-    manifest = str(output / "corrupt/causal_lm/train")
-
-    assert explain_batch([manifest, "samples=0", "json=true"]) == 0
-
-    for line in capsys.readouterr().out.splitlines():
-        facts = json.loads(line)
-        record = int(facts["url"].rpartition("/")[2])
-        named = {} if identity(record) is None else {"id": str(identity(record))}
-
-        assert facts["metadata"] == {**named, "license": f"cc-{record}"}

@@ -1,6 +1,5 @@
 """Damage of every kind is found and named, in one message."""
 
-import json
 import shutil
 
 import numpy as np
@@ -198,16 +197,3 @@ def test_the_longest_row_is_measured(output, capsys):
     manifest, _ = example_sets(output)["causal_lm"]
     change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))
     assert "max_length: expected 49, counted 48" in fails(capsys, manifest)
-
-
-def damage(path, place):
-    raw = bytearray(path.read_bytes())
-    raw[place] ^= 16
-    path.write_bytes(raw)
-
-
-def test_what_was_checked_is_printed_as_json(shard_sets, capsys):
-    manifest, samples = example_sets(shard_sets)["masked_lm"]
-    assert validate_shards([str(manifest), "--against", str(samples), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["rows"], found["restored"]) == (len(open_shards(manifest)),) * 2
