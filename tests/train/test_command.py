@@ -1,6 +1,5 @@
 """The command as a user types it: launchers, help, and mistakes that end in one message."""
 
-import json
 import os
 import re
 import socket
@@ -19,7 +18,6 @@ from clozeline.train.command import _ALGORITHMS, main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import ROOT, free_port, run_ranks
-from tests.lost_output import exit_code
 from tests.shard_sets import damage
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
@@ -121,15 +119,6 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, s
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
 
-@pytest.mark.slow
-def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path, shards):
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
-    command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
-    assert exit_code("closed terminal", command, cwd=ROOT, env=environment()) == 0
-    assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
-    assert len(bits(tmp_path / "run")) == 3
-
-
 def torchrun(*words):
     options = ["--nproc-per-node", "2", "--master-port", str(free_port()), "--"]
     return [sys.executable, str(BIN / "torchrun"), *options, "train/main.py", *words]
@@ -181,55 +170,8 @@ def test_help_lists_every_key(capsys, monkeypatch):
     assert called(capsys, ["--help"]) == (0, "", "")
 
 
-@pytest.mark.usefixtures("alone")
-def test_help_shows_the_keys_that_are_set_most_often(capsys):
-    code, text, _ = called(capsys, ["--help"])
-
-    assert code == 0
-
-    keys = [line for line in text.splitlines() if re.match(r"  [a-z_.]+: ", line)]
-
-    assert 25 <= len(keys) <= 40
-
-    for key in ("model.layers", "data.global_batch", "optimizer", "steps", "output"):
-        assert f"\n  {key}: " in text
-
-    assert "watchdog_s" not in text
-    assert "`--help all` shows all keys." in text
-
-
 def test_every_key_has_a_meaning():
     assert not [key for key, _, _, meaning in keys_of(TrainConfig, _ALGORITHMS) if not meaning]
-
-
-@pytest.mark.usefixtures("alone")
-def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shards):
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
-    code, text, error = called(
-        capsys,
-        [
-            *["--config", str(config), "--dry-run", "--local_rank=0", "--verbose"],
-            *["steps=60", "schedule.steps=60"],
-        ],
-    )
-
-    assert (code, error) == (0, "")
-    assert "8,628 parameters" in text
-    assert "every text 2.0 times" in text
-    assert "stage 0: 0.1 MiB, stage 1: 0.1 MiB" in text
-    assert not (tmp_path / "run").exists()
-
-    halves = ["--config", str(config), "--dry-run", "--verbose", "precision=bf16", "zero.stage=1"]
-    text = called(capsys, halves)[1]
-
-    assert "stage 1: " in text
-    assert "stage 0: " not in text, "bf16 is refused there"
-
-    large = ["model.dim=12288", "model.ffn_dim=49152", "model.layers=96"]
-    code, text, _ = called(capsys, ["--config", str(config), "--dry-run", *large])
-
-    assert code == 0
-    assert re.search(r"1[67]\d,\d{3},\d{3},\d{3} parameters", text), "no weight is drawn"
 
 
 @pytest.mark.usefixtures("alone")
@@ -237,7 +179,6 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
     ("words", "code", "message"),
     [
         ([], 64, "--config is missing"),
-        (["--config", "CONFIG", "--dryrun"], 64, "--dryrun: no such option"),
         (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
         (["--config", "CONFIG", "data.shards=MISSING"], 74, "not a shard set"),
         (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),

@@ -16,7 +16,7 @@ from clozeline.train.logs.json_lines import read_lines
 from tests.train import runs
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
-from tests.train.runs import evaluations, events, logged, steps
+from tests.train.runs import events, logged, steps
 
 
 def start(world, config, overrides, stop_after=0):
@@ -113,23 +113,6 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
     two_ranks.run(start, config, ["checkpoint.every=1"])
     first, second, evaluated = read_lines(tmp_path / "run" / "metrics.jsonl")
 
-    assert set(first) == {
-        *(
-            "step",
-            "samples",
-            "epoch",
-            "time",
-            "loss",
-            "losses",
-            "total",
-            "learning_rate",
-            "gradient_norm",
-            "skipped",
-        ),
-        *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
-        *("flops", "padded_tokens_per_s", "mfu", "cpu_s"),
-    }
-    assert list(first["step_ms"]) == ["data", "step", "between"]
     assert first["step_ms"]["between"] == 0.0 < second["step_ms"]["between"], "the first save"
     assert second["flops"] == 2 * first["flops"] > 0
     assert second["tokens_per_s"] < second["padded_tokens_per_s"]
@@ -148,24 +131,17 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
         first["learning_rate"],
     ) == (8, 16, 0.0015)
     assert first["epoch"] == pytest.approx(8 / 240)
-    assert set(evaluated) == {"step", "samples", "time", "tokens", "flops", "heldout"}
 
     (guesses,) = events(tmp_path / "run", "guesses")
 
     assert (guesses["step"], len(guesses["sets"]["heldout"])) == (2, 2), "of the first micro-batch"
 
-    memory = events(tmp_path / "run", "memory")[0]["ranks"]
-
-    assert [sorted(rank) for rank in memory] == [
-        ["gradients", "optimizer", "resident", "weights"]
-    ] * 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
     assert (tmp_path / "run" / "report.html").exists()
 
     state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
 
     assert state["heldout_loss"] == evaluated["heldout"]["heldout"]["loss"]
-    assert (tmp_path / "run" / "config.yaml").exists()
 
 
 def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank, tmp_path, shards):
@@ -240,26 +216,6 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
         state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
 
         assert state["heldout_loss"] == losses[best]
-
-
-def test_early_stopping_keeps_the_lowest_evaluated_step_of_each_start(one_rank, tmp_path, shards):
-    """A start ends at step 1, between two evaluations, and the rate of the next one spoils it."""
-    output = tmp_path / "run"
-    changes = {"schedule": {"name": "constant"}, "checkpoint": {"every": None, "keep_last": 1}}
-    changes |= {"evaluate": {"every": 2}, "early_stop": {"metric": "heldout/loss", "patience": 2}}
-    config = write_config(tmp_path / "a.yaml", shards, output, **changes)
-    worse = ["optimizer.learning_rate=10", "checkpoint.allow_changed=[optimizer.learning_rate]"]
-    for keys in (["steps=1"], ["steps=99", *worse]):
-        assert one_rank.run(start, config, keys) == [(0, "")]
-
-    lowest, *losses = (evaluation["loss"] for evaluation in evaluations(output))
-    best = losses.index(min(losses))
-
-    assert lowest < losses[best]
-    assert len(losses) == best + 3, "step 1 uses up no patience"
-    assert {path.name for path in (output / "checkpoints").glob("step-*")} == {
-        f"step-{step:08d}" for step in (1, 2 * best + 2, 2 * best + 6)
-    }
 
 
 def start_with_pace(world, config, least):

@@ -5,7 +5,7 @@ import pytest
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import events, start, steps
+from tests.train.runs import events, start
 from tests.train.synthetic import RandomSource, build, tiny
 
 BATCH = 16
@@ -40,36 +40,6 @@ def run_of(one_rank, folder, rows, **changes):
     config = write_config(folder / "train.yaml", sets, folder / "run", **changes)
     assert one_rank.run(start, config, []) == [(0, "")]
     return folder / "run"
-
-
-def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_path):
-    """One row of 16: its gradient is an eighth of that of a mean over it alone."""
-    unclipped = {
-        "steps": 2,
-        "schedule__steps": 2,
-        "optimizer__learning_rate": 1e-30,
-        "model__dropout": {},
-    }
-
-    short = run_of(one_rank, tmp_path / "short", BATCH + 1, **unclipped)
-    # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same
-    # order
-    alone = run_of(
-        one_rank,
-        tmp_path / "alone",
-        BATCH + 1,
-        data__global_batch=1,
-        data__micro_batch=1,
-        data__lanes=1,
-        **{**unclipped, "steps": 17, "schedule__steps": 17},
-    )
-
-    last = steps(short)[1]
-    same = [one for one in steps(alone) if one["loss"] == pytest.approx(last["loss"], rel=1e-6)]
-
-    assert [one["gradient_norm"] for one in same] == [
-        pytest.approx(8 * last["gradient_norm"], rel=1e-4)
-    ]
 
 
 def test_a_short_batch_is_no_alarm(one_rank, tmp_path):

@@ -260,11 +260,7 @@ def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path):
     assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000008"
     assert StoredCheckpoint.find(tmp_path).folder.name == "step-00000016"
 
-    shutil.rmtree(checkpoints / "step-00000008")
-
-    assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000004"
-
-    for step in (4, 12):
+    for step in (4, 8, 12):
         shutil.rmtree(checkpoints / f"step-{step:08d}")
     with pytest.raises(ConfigurationError, match=r"evaluate\.every"):
         StoredCheckpoint.find(tmp_path, "best")

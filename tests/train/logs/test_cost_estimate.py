@@ -47,7 +47,6 @@ CUDA = torch.device("cuda", 0)
         ("NVIDIA H200", 989e12),
         ("NVIDIA H200 NVL", 835e12),
         ("NVIDIA H100 PCIe", 756e12),
-        ("NVIDIA GH200 480GB", 989e12),
         ("NVIDIA H20", 148e12),
         ("A100-SXM4-40GB", 312e12),
         ("NVIDIA L40S", 362e12),
@@ -58,7 +57,6 @@ CUDA = torch.device("cuda", 0)
                 "NVIDIA L400",
                 "NVIDIA RTX A100",
                 "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
-                "NVIDIA GeForce RTX 4090 Laptop GPU",
             )
         ),
     ],

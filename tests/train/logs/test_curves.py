@@ -77,25 +77,6 @@ def pictures(*runs):
     return checked(page(Section("runs", [*curves(runs)]))).pictures
 
 
-def test_runs_share_the_axes_of_each_quantity():
-    shown = pictures(run_of("slow", 0.5), run_of("fast", 1.0))
-    over = ("", " over tokens", " over seconds of training", " over FLOPs")
-    losses = "slow from 3 to 2.5; fast from 2 to 1; unigram entropy"
-
-    assert [text for text in shown if text.startswith("Training loss (nats)")] == [
-        f"Training loss (nats){axis}: slow from 4.5 to 3.5; fast from 4 to 2" for axis in over
-    ]
-
-    for name in ("de", "en"):
-        assert [text for text in shown if text.startswith(f"Held-out {name} loss")] == [
-            f"Held-out {name} loss (nats){axis}: {losses} {name} of 5 labels 2.75" for axis in over
-        ]
-
-    assert "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1" in shown
-    assert "Model FLOPs utilization (%): slow from 50 to 50; fast from 50 to 50" in shown
-    assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
-
-
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))

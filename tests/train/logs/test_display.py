@@ -2,7 +2,6 @@
 
 from unittest.mock import Mock
 
-import pytest
 from rich.console import Console
 
 from clozeline.train.logs.display import (
@@ -10,7 +9,6 @@ from clozeline.train.logs.display import (
     _SILENT_EVENTS,
     Display,
     announcer,
-    describe_event,
 )
 from tests.test_docs import ROOT
 
@@ -69,33 +67,6 @@ def test_lines_are_seconds_apart_with_the_speed_and_the_time_left():
 
 
 PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
-
-
-@pytest.mark.parametrize(
-    ("event", "told"),
-    [
-        (
-            {"event": "data_starved", "waited_share": 0.125, "steps": 100},
-            "training waited for data in 12% of the last 100 steps",
-        ),
-        ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows per step"),
-        (
-            {
-                "event": "spike",
-                "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25},
-                "command": "explain",
-            },
-            "unusual step: loss 9.5 (usually 2); to see its texts:\n  explain",
-        ),
-        (
-            {"event": "lost", "step": 3, "process": "process 8 on a"},
-            "the previous start was killed, or ended by the",
-        ),
-        ({"event": ["damaged"], "a": 1}, "a 1"),
-    ],
-)
-def test_an_event_is_a_sentence_where_it_has_its_fields(event, told):
-    assert describe_event(event).startswith(told)
 
 
 def test_events_are_written_and_some_are_shown():

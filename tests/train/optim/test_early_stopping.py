@@ -151,9 +151,6 @@ def test_every_metric_of_a_head_is_known_before_the_first_step_with_its_directio
     [
         ("loss", None),
         ("de/los", "de/loss"),
-        ("de/loss/x", "de/loss"),
-        ("mean/los", "mean/loss"),
-        ("de/losses/lm", "de/losses/masked_lm"),
         ("de/figures/token/acuracy", "de/figures/token/accuracy"),
         ("de/figures/classification/exit_3", "de/figures/classification/exit_2"),
         ("de/figures/token/replaced", None),

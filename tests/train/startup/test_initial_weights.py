@@ -65,18 +65,6 @@ def test_every_parameter_is_the_sources(folder):
     assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
 
 
-def test_another_head_is_new_and_said(folder):
-    model = fresh(folder, heads={"lm": 1.0}, tied=False)
-    before = model.heads["lm"].projection.weight.clone()
-    filled = fill_from(model, folder)
-
-    assert filled.fresh == ["heads.lm.projection.weight"]
-    assert filled.unused
-    assert all(name.startswith("heads.masked_lm.") for name in filled.unused)
-    assert torch.equal(model.heads["lm"].projection.weight, before)
-    assert any("new: heads.lm.projection.weight" in line for line in filled.lines())
-
-
 @pytest.mark.parametrize(
     ("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)]
 )

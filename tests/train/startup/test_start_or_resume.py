@@ -67,10 +67,6 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     assert "parameters: tokens " in said
     assert "optimizer 0.1 MiB; activations come on top (stage 0: " in said
     assert "the schedule ends at step 4: until step 10 the rate keeps its last value" in said
-    assert dry(folder, f"output={folder / 'new'}", "steps=4", "schedule.warmup=3") == 0
-    assert "schedule.warmup: the rate rises for 3 of 4 steps" in capsys.readouterr().out
-    assert dry(folder, "steps=3") == 0
-    assert "from step-00000004: all steps are done" in capsys.readouterr().out
 
 
 def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):

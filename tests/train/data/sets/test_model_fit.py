@@ -3,23 +3,18 @@
 Labels of tasks come from their sets.
 """
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from clozeline.columns import ROW
-from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowHeadOptions
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.row_form import RowForm
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.model_fit import (
     fit_heads,
@@ -28,7 +23,7 @@ from clozeline.train.data.sets.model_fit import (
     with_settings_of_sets,
 )
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
-from tests.shard_sets import roles_of, rows, write_set
+from tests.shard_sets import roles_of
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
@@ -233,56 +228,6 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
         found = fit_heads(with_heads(regression=head), [train]).heads["regression"].target_scale
         assert found == (scale and pytest.approx(scale))
         assert fit_heads(with_heads(regression=head), []).heads["regression"] == head
-
-
-def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
-    masked = with_heads(masked_lm=1.0)
-
-    assert with_settings_of_sets(masked, [("SET", task_manifest)]) is masked
-    assert (
-        with_settings_of_sets(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)])
-        is masked
-    )
-
-
-@pytest.mark.parametrize(
-    ("theirs", "key", "way_out"),
-    [
-        ({"labels": ["1", "0"]}, "labels", []),
-        ({"classes": 3}, "classes", None),
-    ],
-)
-def test_a_key_that_the_first_model_brings_is_named_so(
-    tmp_path, task_manifest, theirs, key, way_out
-):
-    """It cannot be left out; what the message says to set is accepted."""
-    plain = to_data(with_heads(classification=1.0))
-    plain["heads"]["classification"] = theirs
-    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}))
-    given = {"init_from": str(tmp_path)}
-
-    with pytest.raises(ConfigurationError) as refused:
-        with_settings_of_sets(
-            validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)]
-        )
-
-    key = f"model.heads.classification.{key}"
-
-    assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from sets the key)" in str(
-        refused.value
-    )
-
-    plain = with_source(given)
-    plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
-    answered = with_settings_of_sets(
-        validate(ModelConfig, plain, "model"), [("SET", task_manifest)]
-    )
-
-    assert answered.heads["classification"].labels == ("0", "1")
-    # a key that the user wrote over it is left out
-    plain["heads"]["classification"] = {"labels": ["x", "y"]}
-    with pytest.raises(ConfigurationError, match="remove the key"):
-        with_settings_of_sets(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
 
 
 MASKED = ("input_ids", "label_positions", "label_ids")
