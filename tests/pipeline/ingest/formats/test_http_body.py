@@ -66,7 +66,6 @@ def test_every_stream_of_a_body_is_read(name):
         or name == "br"
     )
     assert respond(pack(FIRST) + b"\r\n\0junk behind the only stream", header) == (FIRST, True)
-    assert respond(chunked(both), header, "Transfer-Encoding: chunked") == (FIRST + SECOND, True)
 
 
 def test_skipped_frames_and_empty_members_are_no_end():
@@ -106,26 +105,12 @@ def test_a_broken_further_member_costs_itself_alone():
         (chunked(FIRST, end=b"0\r\nA: trailer\r\n\r\n"), True),
         (chunked(FIRST, end=b"000\r\n"), True),
         (chunked(FIRST, end=b"0;last\r\n\r\n"), True),
-        (chunked(FIRST, (1,)), True),
         (chunked(FIRST).replace(b"7;", b"00000000000007;"), True),
         (chunked(FIRST, end=b""), False),
         (chunked(FIRST, end=b"0"), False),
         (chunked(FIRST, end=b"ff\r\n"), False),
         (chunked(FIRST, end=b"not a size\r\n"), False),
         (FIRST, True),
-    ],
-    ids=[
-        "whole",
-        "trailer",
-        "zeros",
-        "extension",
-        "bytes",
-        "padded",
-        "no-end",
-        "cut-end",
-        "cut-chunk",
-        "lost",
-        "all",
     ],
 )
 def test_chunks_are_joined_and_a_missing_end_is_known(body, complete):
@@ -160,24 +145,12 @@ def test_a_joined_body_that_begins_like_a_chunk_stays_whole(start):
 @pytest.mark.parametrize(
     ("body", "headers", "wanted"),
     [
-        (FIRST, [f"Content-Length: {len(FIRST)}"], (FIRST, True)),
-        (FIRST, [f"Content-Length: {len(FIRST) + 1}"], (FIRST, False)),
         (FIRST, ["Content-Length: 5"], (FIRST, True)),
         (FIRST, ["Content-Length: five"], (FIRST, True)),
         (FIRST, ["Content-Length: -1"], (FIRST, True)),
-        (
-            gzip.compress(FIRST, mtime=0),
-            ["Content-Encoding: gzip", "Content-Length: 1000"],
-            (FIRST, False),
-        ),
         # an archive that stored the decoded body with the length of the encoded one
         (FIRST, ["Content-Encoding: gzip", "Content-Length: 9999"], (FIRST, True)),
         (b"", ["Content-Encoding: gzip", "Content-Length: 0"], (b"", True)),
-        (
-            gzip.compress(zlib.compress(FIRST), mtime=0),
-            ["Content-Encoding: deflate", "Content-Encoding: gzip"],
-            (FIRST, True),
-        ),
         # one encoding, which two servers named
         (
             gzip.compress(FIRST, mtime=0),

@@ -43,14 +43,6 @@ def test_what_is_no_message_is_none(message):
     assert parse_response(message, InputLimits()) is None
 
 
-def test_a_cut_chunk_gives_what_is_there():
-    response = parse_response(
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor",
-        InputLimits(),
-    )
-    assert (response.body, response.is_complete) == (b"hellowor", False)
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

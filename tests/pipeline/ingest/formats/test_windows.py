@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from clozeline import memory
-from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.ingest.documents.files import read_malformed
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
@@ -69,7 +69,7 @@ def raw_frame(content, window_log):
     return b"\x28\xb5\x2f\xfd\x00" + bytes([window_log - 10 << 3]) + body
 
 
-@pytest.mark.parametrize("window_log", [20, 27, 28, 31])
+@pytest.mark.parametrize("window_log", [20, 27, 31])
 def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     """Three frames, of which one has a large window: 1,200 rows."""
     path = tmp_path / "a.jsonl.zst"
@@ -82,7 +82,7 @@ def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     assert detect_reader(path) == ("jsonl", False)
 
 
-@pytest.mark.parametrize("size_code", [20, 28, 34, 38, 40])
+@pytest.mark.parametrize("size_code", [20, 28, 40])
 def test_a_stream_of_a_large_dictionary_is_read(tmp_path, size_code):
     path = tmp_path / "a.jsonl.xz"
     path.write_bytes(lzma.compress(rows(0)) + xz(rows(400), size_code))
@@ -110,11 +110,6 @@ def test_the_key_is_the_largest_window_and_the_error_names_it(tmp_path, name, pa
 
     assert str(path) in str(found.value)
     assert f"set limits.window_bytes={window}" in str(found.value)
-
-    with pytest.raises(PartialFailureError, match=r"limits\.window_bytes=") as found:
-        run_clean(str(path), tmp_path / "out", limits={"window_bytes": 1 << 20})
-
-    assert f"{window:,} at byte 0" in str(found.value)
 
 
 def test_a_window_larger_than_a_known_content_takes_no_more_than_this(tmp_path):

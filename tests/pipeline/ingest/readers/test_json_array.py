@@ -99,9 +99,8 @@ def test_broken_arrays(read_as, data, found, reasons):
     assert counted(items) == reasons
 
 
-@pytest.mark.parametrize("length", [400_000, 4_000_000])
-def test_an_element_over_the_limit_is_counted_and_the_last(read_as, length):
-    rows = [{"text": text} for text in ("a", "x" * length, "b")]
+def test_an_element_over_the_limit_is_counted_and_the_last(read_as):
+    rows = [{"text": text} for text in ("a", "x" * 4_000_000, "b")]
     items = read_as(json.dumps(rows), limits=InputLimits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.readers._rows import value_at
-from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.pipeline.clean.cleaning import run_clean
 
 ROWS = [
     {
@@ -116,14 +115,6 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
         f"{option} {key!r} found in none of the first 1,000 rows" for option, key in keys.items()
     )
 
-    shown = str(list(done.summary.row.remarks())).replace("\n", " ")
-
-    assert "metadata.link" in shown
-
-    recipe = recipe_for({"path": str(tmp_path / name), **keys}, tmp_path / "out")
-
-    assert "metadata.link" in write_run_report(recipe, ["clean"]).read_text()
-
 
 @pytest.mark.parametrize(
     ("name", "content"),
@@ -151,20 +142,6 @@ def test_the_first_thousand_rows_decide(tmp_path, first, told):
 
     assert bool(done.counts["notes"]) is told
     assert done.documents[-1].url == "https://a.example/"
-
-
-def test_the_default_keys_and_a_value_in_one_row_are_no_line(tmp_path):
-    rows = [
-        {"text": "Words."},
-        {"text": "More words.", "m": {"u": None}},
-        {"text": "Others.", "m": {"u": "https://x.y/"}},
-    ]
-
-    assert not cleaned(tmp_path, "a.jsonl", rows, url_key="m.u").counts["notes"]
-
-    (tmp_path / "b.jsonl").write_text('{"text": "Words."}\n')
-
-    assert not run_clean(str(tmp_path / "b.jsonl"), tmp_path / "b").counts["notes"]
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,6 @@ def test_hints_lead_to_a_run(tmp_path, capsys):
 
     assert "no 'text' among the keys: messages, tags; 'messages' is a dialogue" in said
     assert "input.text_key=KEY" in said
-    assert main([*words, f"output={tmp_path / 'b'}", "input.text_key=messages"]) == 0
-
     template = """input.messages.template={user: "Q: {content}\\n", assistant: "A: {content}\\n"}"""
 
     assert main([*words, f"output={tmp_path / 'c'}", "input.text_key=messages", template]) == 0

@@ -9,7 +9,6 @@ import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest import reader_options
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
 from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader
@@ -113,14 +112,6 @@ def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():
         ({"text_key": "text", "columns": None}, ["html"]),
     ):
         check_options(given, readers)
-
-
-def test_the_readers_of_an_input_alone_are_asked(monkeypatch):
-    asked = []
-    monkeypatch.setattr(reader_options, "_reader_options", lambda name: asked.append(name) or {})
-    check_options({}, ["jsonl"])
-
-    assert set(asked) == {"jsonl"}
 
 
 @pytest.mark.parametrize(

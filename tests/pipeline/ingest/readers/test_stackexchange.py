@@ -116,12 +116,6 @@ def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
     assert sum(f"<p>Text {n}.</p>" in " ".join(found) for n in range(8)) >= 6
 
 
-def test_a_cut_file_gives_the_rows_before_the_cut(read_as):
-    items = read_as(FILE[: FILE.index(b'Id="4"') + 10])
-    assert len(texts(items)) == 2
-    assert counted(items) == {"post_type_5": 1, "bad_xml": 1}
-
-
 def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(read_as):
     bomb = '<!DOCTYPE posts [<!ENTITY a "BOMB"><!ENTITY b SYSTEM "file:///etc/passwd">]>\n'
     rows = (
