@@ -245,15 +245,14 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     assert validate_shards(examples.path, folder).restored is not None
 
 
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
+def test_drawn_rates_are_stored_with_their_weights(tmp_path):
     uniform = entry(
         "masked_lm",
         label="bound",
         mask_rate={"uniform": [0.0, 1.0]},
         predict_from="previous",
         variants=4,
-        container=container,
+        container="tar",
     )
 
     write_token_set(tmp_path, [6000, 9000, 40])
@@ -297,15 +296,13 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
 LENGTH = 131_072
 
 
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_rows_of_131072_tokens(tmp_path, container):
+def test_rows_of_131072_tokens(tmp_path):
     words = vocabulary(1000)
     tokens = write_token_set(tmp_path, [150_000, 60_000, 90_000, 40], shards=1, words=words)
     entry = {
         "name": "causal_lm",
         "max_length": LENGTH,
         "cross_documents": False,
-        "container": container,
     }
 
     made = recipe(tmp_path, [entry], heldout=0.0)

@@ -18,9 +18,7 @@ from clozeline.pipeline.kernels.rates import (
     parts_per_million,
     powers,
     shares,
-    shares_to_keep,
     span_count,
-    task_weights,
     thousandths,
 )
 
@@ -79,17 +77,6 @@ def test_shares_sum_to_a_million():
         assert sum(shares(weights)) == MILLION
     with pytest.raises(ValueError, match="above 0"):
         shares([1.0, 0.0])
-
-
-def test_rates_of_tasks():
-    """min(examples, cap) over their sum; at temperature 2 the square roots: 10, 20, 30 of 60."""
-    assert shares(task_weights([100, 300, 10**6], 400, 1.0)) == (125_000, 375_000, 500_000)
-    assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
-    assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
-    assert shares_to_keep([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
-    assert shares_to_keep([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), (
-        "no task is left out as a whole"
-    )
 
 
 @given(

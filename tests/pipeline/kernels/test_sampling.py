@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from clozeline.pipeline.kernels.sampling import (
     choose,
     choose_weighted,
-    compose,
     exclusive_cumsum,
     list_indices,
     offsets_of,
@@ -18,15 +17,6 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ORDERS, random_bits
 
 KEYS = random_bits(np.array([7], np.uint64), 0, 4000)[0]
-
-
-def word(key, stream, index):
-    return int(random_bits(np.array([key]), stream, index + 1)[0, index])
-
-
-def numbered(key, stream, size, start=0):
-    """The indices in the order of their words, by a plain sort."""
-    return sorted(range(size), key=lambda index: (word(key, stream, start + index) >> 16, index))
 
 
 def test_choose_without_rows_and_everything():
@@ -50,18 +40,6 @@ def test_choose_without_rows_and_everything():
     ).values.tolist() == [0, 1, 2]
 
 
-def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity():
-    counts = np.array([0, 1, 2, 3] * 100)
-    orders = reorder(KEYS[:400], counts, ORDERS)
-
-    for row, size in enumerate(counts.tolist()):
-        blocks = (numbered(KEYS[row], ORDERS, size, start=attempt * size) for attempt in range(64))
-        wanted = (
-            list(range(size)) if size < 2 else next(b for b in blocks if b != list(range(size)))
-        )
-        assert orders[row].tolist() == wanted
-
-
 def test_reorder_swaps_after_64_identities(monkeypatch):
     def identity(keys, counts, stream):
         return Ragged(list_indices(counts).astype(np.uint16), offsets_of(counts))
@@ -70,30 +48,6 @@ def test_reorder_swaps_after_64_identities(monkeypatch):
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
 
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
-
-
-def test_compositions_of_a_total_are_equally_likely():
-    drawn = (
-        compose(
-            KEYS[:3000],
-            np.full(3000, 4),
-            np.full(3000, 2),
-        )
-        .values.reshape(-1, 2)
-        .tolist()
-    )
-
-    assert all(900 < drawn.count(parts) < 1100 for parts in ([1, 3], [2, 2], [3, 1]))
-    assert compose(
-        KEYS[:3],
-        np.array([3, 0, 7]),
-        np.array([3, 0, 1]),
-    ).values.tolist() == [
-        1,
-        1,
-        1,
-        7,
-    ]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))

@@ -6,20 +6,11 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from clozeline.pipeline.kernels.distributions import (
-    inverse_cdf,
-    poisson_thresholds,
-    reciprocal_thresholds,
-)
 from clozeline.pipeline.kernels.spans import (
     clip_to_documents,
     count_noise_before,
-    draw_lengths,
 )
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import LENGTHS, random_bits
-
-KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
 
 
 def longest_part(begin, size, bounds):
@@ -81,22 +72,3 @@ def test_noise_before_documents_counts_from_the_start_of_the_row(seed):
 
     assert found[0].tolist() == [len(sizes) for sizes in before]
     assert found[1].tolist() == [sum(sizes) for sizes in before]
-
-
-@pytest.mark.parametrize("law", [reciprocal_thresholds(5), poisson_thresholds(3000)])
-@pytest.mark.parametrize("first", [1, 40])
-def test_lengths_until_equal_a_plain_loop(law, first):
-    """The number of words drawn at first never matters."""
-    totals = np.arange(60)
-    found = draw_lengths(KEYS, totals, law, np.full(60, first))
-
-    for row, total in enumerate(totals.tolist()):
-        lengths = []
-
-        for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
-            if sum(lengths) >= total:
-                break
-            lengths.append(min(length, total - sum(lengths)))
-
-        assert found[row].tolist() == lengths
-        assert sum(lengths) == total

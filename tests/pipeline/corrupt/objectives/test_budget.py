@@ -179,50 +179,6 @@ def test_no_row_has_more_labels_than_asked_for(name, rate, options, words, seed)
     assert (chosen(examples) > 0).all()
 
 
-KINDS = {
-    "one word": [[length] for length in range(20, 520, 7)],
-    "giants between short ones": [
-        [1] * (5 + row % 30) + [30 + row * 3] + [2] * 6 for row in range(80)
-    ],
-    "words of two": [[2] * (10 + row % 60) for row in range(90)],
-    "clauses": [
-        [5 + (7 * row + 3 * word) % 40 for word in range(1 + row % 9)] for row in range(4, 90)
-    ],
-    "prose": [
-        [1 + (row * word * 7 % 11 > 7) + (row + word) % 17 // 16 for word in range(20 + row)]
-        for row in range(90)
-    ],
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("name", "rate", "options"), list(varieties()))
-def test_on_average_rows_have_the_share_that_is_asked_for(name, rate, options, kind):
-    objective = wide(name, WORDS, **options)
-    rows = [words for words in KINDS[kind] if 20 <= sum(words) <= 510]
-    examples = corrupt(objective, rows_of(rows))
-    tokens, _ = asked_for(objective, rate, examples)
-    share = getattr(objective.options, rate, 0.3 if name == "composition" else 0.15)
-
-    assert abs(float((chosen(examples) / tokens).mean()) - share) < 0.01
-
-
-def test_words_that_fit_are_masked_as_a_whole_but_for_one():
-    """At most one word of a row is cut, the one that uses up the budget.
-
-    Words over the budget are tokens.
-    """
-    rows = rows_of([[1 + (word * word + row) % 9 for word in range(40)] for row in range(60)])
-    examples = corrupt(wide("whole_word_masking", WORDS), rows)
-    for sample, labels in zip(rows, lists(examples.columns["label_positions"]), strict=True):
-        starts = np.flatnonzero(np.append(sample["ids"] == OPEN, True))
-        masked = np.bincount(
-            np.searchsorted(starts, labels - 1, side="right") - 1, minlength=len(starts) - 1
-        )
-        cut = (masked > 0) & (masked < np.diff(starts))
-        assert cut.sum() <= 1
-
-
 def test_the_versions_of_a_mixture_name_its_parts():
     """A part that gives other bytes is another mixture."""
     for name, options in (("mixture", "parts"), ("composition", "steps")):

@@ -30,10 +30,6 @@ THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name"
 @pytest.mark.parametrize(
     "steps",
     [
-        THREE,
-        THREE[:2],
-        THREE[1:],
-        THREE[2:],
         [THREE[1], THREE[0], THREE[2]],
         [{"name": name} for name in STEPS],
     ],
