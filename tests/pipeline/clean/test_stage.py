@@ -15,7 +15,6 @@ from clozeline.configuration.config import to_data
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.text.normal_form import normalize
 from tests.pipeline.captures import SENTENCES, http, members, page, record, responses
@@ -138,7 +137,7 @@ def test_two_documents_with_one_uid_are_an_error():
         tally.add_document(b"u" * 16, "default/a", 7)
 
 
-@pytest.mark.parametrize("limit", [1, 3, 10, 1000])
+@pytest.mark.parametrize("limit", [1, 10, 1000])
 def test_a_preview_decides_as_the_complete_run(limit, crawl, tmp_path):
     plan = {"unit_bytes": 4096}
     full = run_clean(str(crawl), tmp_path / "full", plan=plan)
@@ -198,10 +197,6 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
     done = run_clean(str(files), tmp_path / "out")
 
     assert done.counts["without_records"] == {"default/broken.warc": len(broken)}
-
-    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text()
-
-    assert "without a record in default/broken.warc" in page
 
     shown = str(list(done.summary.row.remarks()))
 
@@ -272,19 +267,6 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
 
 # Keys of the text
 # --------------------------------------------------------------------------------------------------
-
-
-def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text(
-        '{"text": "x"}\n' + "".join(json.dumps({f"k{number}": 1}) + "\n" for number in range(100))
-    )
-    done = run_clean(str(path), tmp_path / "out")
-    lacks = done.counts["text_lacks"]
-
-    assert len(lacks) == 21
-    assert sum(lacks.values()) == 100
-    assert "1 no 'text' among the keys: k0" in str(list(done.summary.row.remarks()))
 
 
 @pytest.mark.parametrize(

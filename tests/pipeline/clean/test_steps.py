@@ -15,7 +15,6 @@ from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import EXTRACTORS, FILTERS, LANGUAGES
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.word_tokens import TokenTable
 
 ENGLISH = (
     "All human beings are born free and equal in dignity and rights, and should act in a spirit of "
@@ -126,12 +125,6 @@ def test_filters_see_the_text_that_the_one_before_left():
                 words,
             )
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
-
-
-def test_a_text_is_split_into_tokens_only_if_a_filter_asks(monkeypatch):
-    monkeypatch.setattr(TokenTable, "ids_of", None)
-    found, _ = steps()
-    assert found.clean(document("Don't stop, and/or wait."), "en").n_words == 4
 
 
 def test_what_a_filter_notes_is_counted_and_the_document_stays():

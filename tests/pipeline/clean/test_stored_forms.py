@@ -56,7 +56,7 @@ def test_python_means_the_same_after_cleaning(tmp_path):
     folder.mkdir()
     wanted = {}
 
-    for number, source in enumerate(read_modules(150)):
+    for number, source in enumerate(read_modules(60)):
         (folder / f"{number:03}.py").write_bytes(source)
         try:
             source.decode("utf-8")
@@ -67,7 +67,7 @@ def test_python_means_the_same_after_cleaning(tmp_path):
     done = run_clean({"path": str(folder), "reader": "text"}, tmp_path / "out", CODE)
     found = {document.source: parse(document.text) for document in done.documents}
 
-    assert sum(tree is not None for tree in wanted.values()) > 100
+    assert sum(tree is not None for tree in wanted.values()) > 40
 
     different = [
         name

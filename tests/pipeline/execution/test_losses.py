@@ -59,7 +59,6 @@ def numbered(count, text):
         ([ENGLISH] * 30, "29 of 30 {}: exact_duplicate (dedup.exact)"),
         (numbered(20, FRENCH), "20 of 20 {}: language (clean.language.keep)"),
     ],
-    ids=["another language", "long", "copies", "all"],
 )
 def test_a_run_that_ends_for_want_of_text_names_the_reason_that_took_it(run, texts, loss):
     """The last stage misses a held-out document; what to change is the key of an earlier one."""

@@ -90,8 +90,7 @@ def test_the_clock_rejects_no_page():
         assert running.restarts == 0
 
 
-@pytest.mark.parametrize("page", ["<p>one", "<p>" + "x" * 5_000_000])
-def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
+def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch):
     monkeypatch.setattr(_extraction, "_WALL_PER_CPU_SECOND", 0.1)
 
     with extraction() as running:
@@ -102,7 +101,7 @@ def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
         with pytest.raises(
             StorageError, match=r"did not answer for 0 s, although a page may only use 5 s"
         ):
-            running.extract(page)
+            running.extract("<p>" + "x" * 5_000_000)
 
         assert child.poll() == -signal.SIGKILL
 

@@ -1,10 +1,7 @@
 import pytest
 
-from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
 from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
-from tests.pipeline.captures import http, page, record
-from tests.pipeline.clean.cleaning import run_clean
 from tests.refusals import refused
 
 CASES = {
@@ -79,37 +76,3 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
     with refused("latin: cannot be read as a UTF-8 list"):
         judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])
-
-
-def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
-    """The extractor never sees a rejected page, and every record is in the account."""
-    extracted = []
-    extract = ExtractorProcess.extract
-    monkeypatch.setattr(
-        ExtractorProcess,
-        "extract",
-        lambda self, html: (extracted.append(html), extract(self, html))[1],
-    )
-
-    path = tmp_path / "crawl.warc"
-    urls = [
-        "http://example.org/1",
-        "http://fine.example/2",
-        "http://example.org/3",
-        "http://fine.example/4",
-    ]
-
-    path.write_bytes(
-        b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls))
-    )
-    clean = {
-        "language": None,
-        "filters": [{"name": "url", **options_in(tmp_path)}, "gopher_quality"],
-    }
-    done = run_clean(str(path), tmp_path / "out", clean)
-
-    assert [document.url for document in done.documents] == [urls[1], urls[3]]
-    assert done.nonzero("rejected") == {"url_domain": 2}
-    assert [(reject.detail, reject.n_chars) for reject in done.rejects] == [("example.org", 0)] * 2
-    assert len(extracted) == 2
-    assert (done.counts["documents_in"], done.counts["documents_out"]) == (4, 2)

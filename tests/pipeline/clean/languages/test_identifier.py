@@ -67,14 +67,6 @@ def test_each_part_of_a_text_has_its_share_of_the_sample(sizes):
         assert abs(sample.count(letter) / len(sample) - size / len(text)) < 0.15
 
 
-@contract(LANGUAGES)
-def test_options_are_those_of_every_identifier(name):
-    kind = LANGUAGES.load_class(name)
-    assert isinstance(kind.VERSION, int)
-    options = chosen(name).options
-    assert (options.keep, options.threshold) == ([], 0.65)
-
-
 def test_long_texts_need_a_higher_score():
     options = LANGUAGES.resolve({"name": "py3langid", "thresholds": {"af": 0.5}}).options
     scores = [options.minimum_score("en", characters) for characters in (0, 100, 200, 300, 5000)]

@@ -59,11 +59,6 @@ def test_addresses_and_digits_do_not_count():
     assert IDENTIFIER.identify(noisy)[0] == "fr"
 
 
-def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided():
-    tai_viet = "".join(chr(0xAA80 + number % 48) + " " * (number % 7 == 0) for number in range(200))
-    assert IDENTIFIER.identify(tai_viet)[0] == "und"
-
-
 MIXED = {
     **ARTICLE,
     "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 이성과 양심을 "
@@ -124,21 +119,6 @@ def test_a_script_that_the_model_was_not_trained_on_is_undecided():
         answers[name] = IDENTIFIER.identify(text)[0]
 
     assert {name: answer for name, answer in answers.items() if answer != "und"} == {}
-
-
-# The first sentence of the declaration's first article; the versions of Unicode's collection.
-UNKNOWN = {
-    "csw": "ᒥᓯᐌ ᐃᓂᓂᐤ ᑎᐯᓂᒥᑎᓱᐎᓂᐠ ᐁᔑ ᓂᑕᐎᑭᐟ ᓀᐢᑕ ᐯᔭᑾᐣ ᑭᒋ ᐃᔑ ᑲᓇᐗᐸᒥᑯᐎᓯᐟ ᑭᐢᑌᓂᒥᑎᓱᐎᓂᐠ ᓀᐢᑕ ᒥᓂᑯᐎᓯᐎᓇ᙮",
-    "mn-Mong": "ᠬᠦᠮᠦᠨ ᠪᠦᠷ ᠲᠥᠷᠥᠵᠦ ᠮᠡᠨᠳᠡᠯᠡᠬᠦ ᠡᠷᠬᠡ ᠴᠢᠯᠥᠭᠡ ᠲᠡᠢ᠂ ᠠᠳᠠᠯᠢᠬᠠᠨ ᠨᠡᠷ᠎ᠡ ᠲᠥᠷᠥ ᠲᠡᠢ᠂ ᠢᠵᠢᠯ ᠡᠷᠬᠡ ᠲᠡᠢ ᠪᠠᠢᠠᠭ᠃",
-    "chr": "ᏂᎦᏓ ᎠᏂᏴᏫ ᏂᎨᎫᏓᎸᎾ ᎠᎴ ᎤᏂᏠᏱ ᎤᎾᏕᎿ ᏚᏳᎧᏛ ᎨᏒᎢ ᎨᎦᏟᏛᏯᎾᏕᎿ ᎠᎴ ᎤᏓᏅᏘᏐᏗ",
-    "dv": "ހުރިހާ އިންސާނުން ވެސް އުފަންވަނީ، ދަރަޖައާއި ޙައްޤުތަކުގައި މިނިވަންކަމާއެކު، ހަމަހަމަވެގެންވާ ބައެއްގެ ގޮތުގައެވެ.",
-    "zgh": "ⴰⵔ ⴷ ⵜⵜⵍⴰⵍⴰⵏ ⵎⵉⴷⴷⵏ ⴳⴰⵏ ⵉⵍⴻⵍⵍⵉⵜⵏ ⵎⴳⴰⴷⴷⴰⵏ ⵖ ⵡⴰⴷⴷⵓⵔ ⴷ ⵉⵣⵔⴼⴰⵏ",
-}
-
-
-@pytest.mark.parametrize("language", UNKNOWN)
-def test_a_declaration_in_another_script_is_undecided(language):
-    assert IDENTIFIER.identify(UNKNOWN[language])[0] == "und"
 
 
 @pytest.mark.parametrize("upper", [False, True])
