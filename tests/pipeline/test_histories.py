@@ -6,7 +6,7 @@ import pytest
 from tests.matrices import mark_slow_but
 from tests.pipeline.history import History
 
-STEPS = 8
+STEPS = 6
 
 
 @pytest.mark.parametrize("seed", mark_slow_but([1, 4], range(40)))

@@ -6,62 +6,19 @@ import shutil
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from clozeline import files
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.column_set import find_token_counts
-from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.miniature import PAIRS, STAGES, german, sentence
+from tests.pipeline.miniature import STAGES
 
 
 def bytes_of(output):
     return {
         f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()
     }
-
-
-def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
-    output = complete[1]
-    tokens = open_shards(output / "encode")
-    tokenizer = load_tokenizer(output / "train_tokenizer" / "tokenizer")
-    rows = RowBatch.concatenate([tokens.read_block(block) for block in range(len(tokens.index))])
-    names = tokens.manifest.languages
-    found = {}
-    for row in rows:
-        language = [names[code] for code in row["target_language"].tolist()]
-        found[tokenizer.decode(row["token_ids"])] = (tokenizer.decode(row["target_ids"]), language)
-
-    wanted = {sentence(number, 0): (german(number), ["de"]) for number in range(PAIRS)}
-
-    assert {text: found[text] for text in wanted} == wanted
-    assert sum(pair == ("", []) for pair in found.values()) == len(found) - len(wanted) > 20
-
-    train = np.flatnonzero(
-        [not is_heldout(uid.tobytes(), 0.3, 7) for uid in rows.fixed["document_uid"]]
-    )
-    sides = np.concatenate(
-        [rows.columns[name].take(train).values for name in ("token_ids", "target_ids")]
-    )
-    counts = find_token_counts(output / "encode" / "manifest.json")
-
-    assert counts.tolist() == np.bincount(sides, minlength=len(counts)).tolist()
-
-
-def test_a_rerun_skips_everything_and_a_changed_key_redoes_what_follows(complete, tmp_path, capsys):
-    arguments, reference = complete
-    words = [*arguments, f"output={shutil.copytree(reference, tmp_path / 'out')}"]
-
-    assert main(words) == 0
-    assert capsys.readouterr().err.count("already complete") == len(STAGES)
-    assert main([*words, "corrupt.0.mask_rate=0.3"]) == 0
-    assert capsys.readouterr().err.count("already complete") == len(STAGES) - 1
 
 
 @pytest.mark.parametrize("unit_bytes", [8192, 4096])

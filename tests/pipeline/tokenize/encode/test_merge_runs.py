@@ -4,8 +4,6 @@ import pyarrow as pa
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -116,12 +114,3 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
     table = pa.ipc.open_file(tmp_path / "encode" / "token_counts.arrow").read_all().to_pydict()
 
     assert Counter(dict(zip(table["id"], table["count"], strict=True))) == counted
-
-
-def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
-    passes.encode(source, tmp_path, tokenizer, shards=passes.SHARDS)
-    path = tmp_path / "tmp/runs/000000.pieces"
-    path.write_bytes(path.read_bytes()[:100])
-    pieces = Shuffle("runs", source.names, ("a",) * passes.SHARDS, "tokenize").pieces
-    with pytest.raises(IntegrityError, match=r"000000\.pieces: its end has changed"):
-        list(pieces.read(UnitInputs(lambda stage: tmp_path), "encode", "a"))

@@ -45,24 +45,6 @@ def imported(tmp_path_factory):
     }
 
 
-def test_roles_are_found(imported):
-    roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
-
-    assert roles["wordpiece"] == {
-        "pad": 0,
-        "unk": 3,
-        "cls": 4,
-        "sep": 5,
-        "mask": 6,
-    }
-
-    end = imported["byte_level"][1].vocabulary.size - 1
-
-    assert roles["byte_level"] == {"bos": end, "eos": end, "unk": end}
-    assert roles["bpe"] == {"unk": 0, "bos": 1, "eos": 2}
-    assert roles["unigram"] == roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
-
-
 def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
     path = files.t5_model(tmp_path, user_defined_symbols=["<mask>", "(x)"])
     tokenizer = import_tokenizer(path, tmp_path / "out")

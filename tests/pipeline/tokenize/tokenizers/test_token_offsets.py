@@ -10,7 +10,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
-from tests.pipeline.tokenize.tokenizers.test_byte_bpe import FRAGMENTS, LLAMA3, TEXTS, byte_level
+from tests.pipeline.tokenize.tokenizers.test_byte_bpe import (
+    FRAGMENTS,
+    KINDS,
+    LLAMA3,
+    TEXTS,
+    byte_level,
+)
 
 PROSE = (
     "The café's 2 cats, 中国 and ‘dogs’: (unaffable)!\r\n\tDon't  stop_here… ½ of it\u3000{x} {{y}}"
@@ -102,8 +108,8 @@ PUBLISHED = {
     "llama, split": lambda: llama("always"),
     "llama, no space in front": lambda: llama("never"),
     "llama, old files": lambda: llama(None),
-    "llama 3": lambda: byte_level(LLAMA3),
     "NFC": lambda: byte_level(LLAMA3, normalizers.NFC()),
+    **KINDS,
 }
 
 
@@ -127,6 +133,7 @@ def library_offsets(tokenizer, text):
 @settings(max_examples=200)
 @example(["", PROSE, "", "▁", " a", "\u0301", "the\u0301 cat", "x\x1cy\x85", "\n", "_a_ _"])
 @example(["##ing # ing", "각ᆨ \u1100\u1161", "e\u0323\u0301", "x" * 300, "~~ ♥a♥", "Å İx ﬁ"])
+@example(["the cat.\n/mat's\u0301 x(the\u0639 x\r\ncat", "\u0600 the  cat\u0301 \u0301mat ``''"])
 @given(texts=TEXTS.flatmap(lambda text: TEXTS.map(lambda other: [text, other, text + other])))
 def test_offsets_are_those_of_the_library(tokenizer, texts):
     for text, found in zip(texts, tokenizer.encode(texts), strict=True):

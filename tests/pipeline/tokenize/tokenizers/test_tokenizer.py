@@ -23,6 +23,7 @@ from clozeline.pipeline.tokenize.tokenizers import (
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
+from tests.pipeline.tokenize.published.published_files import NASTY as PUBLISHED_NASTY
 from tests.refusals import refused
 
 NAMES = list_trainable()
@@ -43,52 +44,24 @@ BYTES = {chr(byte): byte for byte in range(256) if byte not in OTHERS} | {
 }
 
 NASTY = [
-    "",
-    " ",
-    "  ",
-    "\n",
+    *PUBLISHED_NASTY,
     "\n\n\n",
-    "\t",
     " \n \n",
-    "a",
-    " a",
-    "a ",
+    *("a", " a", "a "),
     "   a   b      c   ",
     "x\n  y\n\tz\r\n",
-    "e\u0301 a\u0308\u0323",
-    "\u0301",
     "שלום עולם",
     "مرحبا بالعالم ١٢٣",
     "你好，世界。これはペンです。",
-    "ภาษาไทย",
     "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 🇩🇪 👍🏽",
     "\U0001f600\U00020000\U0010ffff",
-    "\ufffd\ufffe",
-    "Ġthe Ċ ĉ",
-    "\u2581",
     "\u2581\u2581x \u2581 y\u2581",
     "a\u2581b \u2581\n",
-    "\ufeffx\u200b\u200d\u00ad",
-    "\u00a0\u2003\u3000x\u202fy\u2028z\u2029",
     "\x01\x1c\x1f\x7f\x85",
-    "don't 're",
-    "3.14159 1,000,000 ²³½",
-    "<",
-    "><",
-    "<<mask>>",
-    "<mask",
-    "mask>",
-    "<extra_ 0>",
-    "a" * 3000,
-    " " * 3000,
-    "ab " * 3000,
-    "\u2581" * 300,
-    "中" * 3000,
-    "." * 3000,
+    *("<", "><", "<<mask>>", "<mask", "mask>", "<extra_ 0>"),
+    *(part * 3000 for part in ("a", " ", "ab ", "\u2581", "中", ".")),
     *RESERVED,
-    " ".join(RESERVED),
-    "".join(RESERVED),
-    "\n".join(RESERVED),
+    *(between.join(RESERVED) for between in (" ", "", "\n")),
 ]
 
 
