@@ -66,7 +66,7 @@ def body_and_recipe(ranks, folder, steps):
     """
     body = tuned_run(ranks, folder / "first")
     recipe = folder / "toy"
-    files = folder / "first" / "files"
+    files = folder / "first/files"
     recipe.mkdir()
     write_recipe(recipe).rename(recipe / "pipeline.yaml")
     text = (
@@ -75,10 +75,5 @@ def body_and_recipe(ranks, folder, steps):
     )
     text += "schedule: {name: linear, warmup: 1}\n"
     text += f"data: {{global_batch: 16, lanes: 4, micro_batch: 8}}\nsteps: {steps}\n"
-    (recipe / "train.yaml").write_text(text, encoding="utf-8")
-    return files, [
-        str(body),
-        f"task={recipe}",
-        f"train={files / 'train.tsv'}",
-        f"dev={files / 'dev.tsv'}",
-    ]
+    (recipe / "train.yaml").write_text(text)
+    return files, [str(body), f"task={recipe}", f"train={files}/train.tsv", f"dev={files}/dev.tsv"]

@@ -38,12 +38,7 @@ def test_everything_follows_rows_and_width_unless_it_is_given(task):
         assert part in plan.line
     given = plan_finetuning(recipe, ["steps=7", "optimizer.learning_rate=0.5"], [train, train], 2)
 
-    assert (
-        given.seeds,
-        given.steps,
-        given.learning_rate,
-        given.rows,
-    ) == (2, 7, 0.5, 2 * plan.rows)
+    assert (given.seeds, given.steps, given.learning_rate, given.rows) == (2, 7, 0.5, 2 * plan.rows)
     assert given.given == ("steps", "optimizer.learning_rate")
     assert "auto" not in given.line
 

@@ -9,13 +9,13 @@ import pytest
 from clozeline import HOME
 from clozeline.extensions.tasks.task_heads._bag_of_words import fit_predict
 
-FOLDER = HOME / "configs" / "textbook" / "labeled"
+FOLDER = HOME / "configs/textbook/labeled"
 TESTS = {"questions": ("test", "plays"), "authors": ("test", "other")}
 
 
 def read(name):
     """Return texts and labels."""
-    lines = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (FOLDER / f"{name}.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     return [row["text"] for row in rows], [row["label"] for row in rows]
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from clozeline.extensions.tasks.score_notes import FEWEST_ITEMS, note_few_items, note_if_worse
-from clozeline.extensions.tasks.scores import lines_of
 
 
 @pytest.mark.parametrize(
@@ -33,26 +32,3 @@ def test_the_standard_error_is_that_of_independent_items():
     assert note_few_items(1, "pair").startswith("a share of 1 pair decides")
     assert note_few_items(FEWEST_ITEMS, "row") is None
     assert note_few_items(0, "row") is None
-
-
-@pytest.mark.parametrize(
-    "metric", ["f1", "answerable_exact_match", "a_metric_with_a_very_long_name"]
-)
-def test_a_blank_stands_between_a_metric_and_its_value(metric):
-    scores = {
-        "task": "t",
-        "split": "dev",
-        "n": 500,
-        "unit": "rows",
-        "truncated": 0,
-        "skipped": {},
-        "notes": {},
-        "step": 1,
-        "seed": 0,
-        "metrics": {metric: 1.0},
-        "baselines": {},
-        "below": {metric: []},
-        "degenerate": False,
-    }
-
-    assert [*lines_of(scores)][-1].split()[:2] == [metric, "1.0000"]

@@ -10,19 +10,16 @@ from pydoc_data.topics import topics
 import pytest
 import tokenizers
 
-from clozeline.configuration.config import config_file, validate
+from clozeline.configuration.config import config_file
 from clozeline.extensions.tasks.readers import read_task_metadata
-from clozeline.model.build import build_model
-from clozeline.model.checkpoints.checkpoint import Checkpoint
-from clozeline.model.checkpoints.published_forms import with_published_heads
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from tests.extensions.tasks.readers.reading import reader_of
 from tests.extensions.tasks.readers.test_glue import OFFICIAL
+from tests.extensions.tasks.readers.test_superglue import ROWS
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import write_vocabulary
-from tests.recipes import RECIPES, find_training, trainings
+from tests.recipes import RECIPES, find_training
 
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
@@ -35,50 +32,8 @@ OBJECTS = {
         ],
         NLI,
     ),
-    "boolq": (
-        [
-            {"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
-            {"question": "is it bad", "passage": "a good film", "idx": 1, "label": False},
-        ],
-        TRUTH,
-    ),
-    "cb": (
-        [
-            {"premise": "a film", "hypothesis": "one", "label": "entailment", "idx": 0},
-            {"premise": "no", "hypothesis": "plot", "label": "neutral", "idx": 1},
-        ],
-        ("entailment", "contradiction", "neutral"),
-    ),
-    "wic": (
-        [
-            {
-                "word": "film",
-                "sentence1": "a film",
-                "sentence2": "one film",
-                "label": value,
-                "idx": 0,
-            }
-            for value in (True, False)
-        ],
-        TRUTH,
-    ),
-    "wsc": (
-        [
-            {
-                "text": "film one is good",
-                "label": value,
-                "idx": 0,
-                "target": {
-                    "span1_text": "film",
-                    "span1_index": 0,
-                    "span2_text": "one",
-                    "span2_index": 1,
-                },
-            }
-            for value in (True, False)
-        ],
-        TRUTH,
-    ),
+    "cb": ([ROWS["cb"][0]] * 2, ("entailment", "contradiction", "neutral")),
+    **{name: ([ROWS[name][0]] * 2, TRUTH) for name in ("boolq", "wic", "wsc")},
     "multirc": (
         [
             {
@@ -124,13 +79,9 @@ OBJECTS = {
                         "query": "one @placeholder",
                         "idx": 0,
                         "answers": [{"start": 7, "end": 10, "text": "film"}],
-                    },
-                    {
-                        "query": "no @placeholder",
-                        "idx": 1,
-                        "answers": [{"start": 7, "end": 10, "text": "film"}],
-                    },
-                ],
+                    }
+                ]
+                * 2,
             }
         ],
         (),
@@ -151,18 +102,9 @@ OBJECTS = {
 
 
 def _squad():
-    asked = {
-        "id": "1",
-        "question": "is it",
-        "answers": [{"text": "good", "answer_start": 2}],
-    }
+    asked = {"id": "1", "question": "is it", "answers": [{"text": "good", "answer_start": 2}]}
     paragraphs = [{"context": "a good film", "qas": [asked, asked | {"id": "2"}]}]
-    return json.dumps(
-        {
-            "version": "1.1",
-            "data": [{"title": "x", "paragraphs": paragraphs}],
-        }
-    )
+    return json.dumps({"version": "1.1", "data": [{"title": "x", "paragraphs": paragraphs}]})
 
 
 def _exam():
@@ -241,7 +183,7 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
             "dev}]"
         )
 
-    words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
+    words = [given, "tokenizer.add=true", f"output={tmp_path}/out"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
 
     assert (
@@ -251,7 +193,7 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
         == 0
     )
 
-    made = (tmp_path / "out" / "tasks").glob("*/*/manifest.json")
+    made = (tmp_path / "out/tasks").glob("*/*/manifest.json")
     return {path.parent.name: open_shards(path).manifest for path in made}
 
 
@@ -284,11 +226,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
     for split in ("train", f"dev{matched}"):
         facts = read_task_metadata(made[split])
 
-        assert (
-            made[split].totals.samples,
-            dict(made[split].totals.skipped),
-            facts.labels,
-        ) == (
+        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (
             count,
             {},
             labels,
@@ -318,36 +256,6 @@ def test_every_recipe_of_a_task_is_tried():
     }
 
 
-def test_the_demo_with_the_head_of_each_recipe_is_exported():
-    """Heads of rows and of tokens that differ.
-
-    A pair's vector and scores of similarity have no class.
-    """
-    from clozeline.extensions.published.conversion.export import export_checkpoint
-
-    tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
-    specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    classes = set()
-
-    for heads in {str(heads): heads for heads in tasks if "auto" in str(heads)}.values():
-        body = find_training("demo").keys["model"]
-        [(name, head)] = heads.items()
-        named = {"labels": ["bad", "good"]} if name in ("classification", "tagging") else {}
-        body["heads"] = {name: head | named}
-        config = with_published_heads(validate(ModelConfig, body, "demo"), specials)
-        weights = dict(build_model(config, 100, specials, seed=1).named_parameters())
-        export = export_checkpoint(Checkpoint(config, 100, weights, specials, None, ()))
-        classes |= set(export.config["architectures"])
-
-    ends = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
-
-    assert classes == {f"ModernBertFor{end}" for end in ends}
-
-
-# Recipe texts
-# --------------------------------------------------------------------------------------------------
-
-
 def sentences(count):
     """Different English sentences of 4 to 25 words, as tasks have them."""
     found = [
@@ -361,15 +269,11 @@ def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
     """Texts of a task without their labels are single sentences, which filters for pages reject."""
     texts = sentences(120)
     rows = tmp_path / "task.jsonl"
-    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     published = tokenizers.ByteLevelBPETokenizer()
     published.train_from_iterator(texts, vocab_size=600)
-    published.save(str(tmp_path / "tokenizer.json"))
-    words = [
-        f"input={rows}",
-        f"tokenizer.path={tmp_path}/tokenizer.json",
-        f"output={tmp_path / 'out'}",
-    ]
+    published.save(f"{tmp_path}/tokenizer.json")
+    words = [f"input={rows}", f"tokenizer.path={tmp_path}/tokenizer.json", f"output={tmp_path}/out"]
 
     assert run_pipeline(["--config", "recipe:tasks/domain", *words]) == 0
 
@@ -381,4 +285,8 @@ def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
     assert stages[0]["counts"]["documents_in"] == 120
     assert stages[1]["counts"]["documents_in"] == 120, "none is rejected"
     assert stages[1]["counts"]["documents_out"] >= 115
-    assert len(open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "heldout")) > 0
+    assert len(open_shards(tmp_path / "out/corrupt/masked_lm/heldout")) > 0
+
+
+# Recipe texts
+# --------------------------------------------------------------------------------------------------

@@ -42,13 +42,10 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     """
     output = tmp_path / "out"
     files, words = body_and_recipe(one_rank, tmp_path, steps=6)
-    texts = [
-        line.rsplit("\t", 1)[0]
-        for line in (files / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    ]
-    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    texts = [line.rsplit("\t", 1)[0] for line in (files / "dev.tsv").read_text().splitlines()[1:]]
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
     words += [
-        f"unlabeled={tmp_path / 'texts.txt'}",
+        f"unlabeled={tmp_path}/texts.txt",
         f"output={output}",
         "threshold=0.5",
         "log.tensorboard=false",
@@ -57,35 +54,31 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     assert self_train([*words, "rounds=1"]) == 0
     assert "stopped: " in capsys.readouterr().out
 
-    recorded = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+    recorded = json.loads((output / "rounds.json").read_text())
 
     assert [one["labels"] for one in recorded] == [0, len(texts)]
 
-    student = read_config(output / "round-1" / "seed-0")
+    student = read_config(output / "round-1/seed-0")
 
     assert str(student.model.init_from) == words[0]
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
 
-    labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))[
-        "run"
-    ]
+    labeled_by = json.loads((output / "round-1/pseudo.jsonl.json").read_text())["run"]
 
-    assert labeled_by == str(output / "round-0" / "seed-0")
+    assert labeled_by == f"{output}/round-0/seed-0"
 
-    before = [
-        (output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)
-    ]
-    pseudo = (output / "round-1" / "pseudo.jsonl").stat()
+    before = [(output / f"round-{number}" / "seed-0/metrics.jsonl").stat() for number in range(2)]
+    pseudo = (output / "round-1/pseudo.jsonl").stat()
 
     assert self_train([*words, "rounds=2", "patience=2"]) == 0
 
-    again = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+    again = json.loads((output / "rounds.json").read_text())
 
     assert again[:2] == recorded
     assert len(again) == 3
     assert before == [
-        (output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)
+        (output / f"round-{number}" / "seed-0/metrics.jsonl").stat() for number in range(2)
     ]
-    assert pseudo == (output / "round-1" / "pseudo.jsonl").stat()
+    assert pseudo == (output / "round-1/pseudo.jsonl").stat()
     assert self_train([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
     assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err

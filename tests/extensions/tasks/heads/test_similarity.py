@@ -10,7 +10,7 @@ from scipy import stats
 from torch.nn.functional import cosine_similarity
 
 from clozeline.extensions.tasks.readers import TaskMetadata, read_task_metadata
-from clozeline.extensions.tasks.scores import lines_of, scores_of
+from clozeline.extensions.tasks.scores import scores_of
 from clozeline.extensions.tasks.task_heads.similarity import SimilarityTaskHead
 from clozeline.extensions.tasks.task_run import TaskRun, set_rows
 from clozeline.model.build import build_model
@@ -42,24 +42,22 @@ def opened(folder, task):
 
     for split in ("train", "dev"):
         table = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in rows)
-        (files / f"{split}.tsv").write_text(
-            f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8"
-        )
+        (files / f"{split}.tsv").write_text(f"sentence1\tsentence2\tscore\n{table}")
 
     given = ", ".join(
         f"{{path: {files / split}.tsv, source: {split}}}" for split in ("train", "dev")
     )
     recipe = folder / "recipe.yaml"
-    recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n", encoding="utf-8")
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n")
     words = [
         f"input=[{given}]",
         f"tokenizer.path={write_vocabulary(folder / 'words')}",
-        f"output={folder / 'out'}",
+        f"output={folder}/out",
     ]
 
     assert main(["--config", str(recipe), *words]) == 0
 
-    (sets,) = (folder / "out" / "tasks").glob("*/train")
+    (sets,) = (folder / "out/tasks").glob("*/train")
     train, dev = (open_shards(sets.with_name(split)) for split in ("train", "dev"))
     facts = train.manifest.tokenizer
     heads = {"similarity": {"pool": "mean", "group_size": 2}}
@@ -121,8 +119,6 @@ def test_cosines_and_their_rank_correlation(tmp_path):
     assert scores["baselines"]["words"]["spearman"] == pytest.approx(
         stats.spearmanr(targets, shared).statistic
     )
-    assert not scores["degenerate"]
-    assert "spearman" in "\n".join(lines_of(scores))
 
 
 def test_aligned_texts_find_each_other(tmp_path):

@@ -25,6 +25,7 @@ from clozeline.extensions.tasks.task_heads._task_head import Judged
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
+from tests.pipeline.task_files import SPECIALS
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 
@@ -66,10 +67,7 @@ def test_the_official_cases(answer, gold, exact, v2, v1):
 
 
 def test_the_best_accepted_answer_counts():
-    asked = [
-        AskedQuestion("", "", ("the cat", "a dog"), ()),
-        AskedQuestion("", "", (), ()),
-    ]
+    asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
 
     def scores(facts, asked, guesses):
         answer = SpanTaskHead(facts)
@@ -90,18 +88,10 @@ def test_the_best_accepted_answer_counts():
 def letters(folder, texts):
     """A tokenizer that cuts words into letters, as WordPiece with no longer pieces does."""
     found = sorted({letter for letter in texts if not letter.isspace()})
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *found,
-        *(f"##{letter}" for letter in found),
-    ]
+    pieces = [*SPECIALS, *found, *(f"##{letter}" for letter in found)]
 
     path = folder / "vocab.txt"
-    path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    path.write_text("".join(f"{piece}\n" for piece in pieces))
     return AnswerRows(
         V1, Form(FRAMES["bert"], 40, 9), import_tokenizer(path, folder / "ours"), "corpus", "f"
     )
@@ -226,11 +216,7 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
 
 
 QUESTIONS = st.lists(
-    st.tuples(
-        st.integers(-20, 20),
-        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
-        st.booleans(),
-    ),
+    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()),
     min_size=1,
     max_size=12,
 )

@@ -37,7 +37,6 @@ from clozeline.extensions.tasks.unlabeled_rows import (
 )
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.model.registries import HEADS as MODEL_HEADS
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
@@ -118,10 +117,7 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
 
     written = dict(answer.records(task, rows, {3: "[9]", 1: "else"}))
 
-    assert list(written.items()) == [
-        (1, {"text": "else"}),
-        (3, {"text": "[9]", "label": "[9]"}),
-    ]
+    assert list(written.items()) == [(1, {"text": "else"}), (3, {"text": "[9]", "label": "[9]"})]
     assert [answer.error(["a", " [9]"], record) for record in written.values()] == [1.0, 0.0]
 
 
@@ -131,10 +127,6 @@ def test_scores_that_are_no_numbers_name_no_class(several, wrong):
     answer = answers("classification", multi_label=several)
     with pytest.raises(IntegrityError, match="the weights are unusable"):
         answer.read(torch.tensor([[0.0, wrong]]), {}, None)
-
-
-def test_task_heads_are_of_heads_that_there_are():
-    assert {*TASK_HEADS.available()} <= {*MODEL_HEADS.available()}
 
 
 @contract(TASK_HEADS, "head")
@@ -160,35 +152,15 @@ def item(head, values):
             {"text": [" a ", None, "b"], "text_pair": ["c"]},
             LabeledText(("a b", "c"), 0, 0.0, 4),
         ),
-        (
-            "regression",
-            {"text": ["a"]},
-            LabeledText(("a",), None, 0.0, 4),
-        ),
+        ("regression", {"text": ["a"]}, LabeledText(("a",), None, 0.0, 4)),
         ("classification", {"text": [" "]}, Rejected("empty_text", 4)),
         ("classification", {"text": [7]}, Rejected("fields", 4)),
-        (
-            "tagging",
-            {"words": ["in Rome"]},
-            TaggedWords(("in", "Rome"), (0, 0), 4),
-        ),
+        ("tagging", {"words": ["in Rome"]}, TaggedWords(("in", "Rome"), (0, 0), 4)),
         ("tagging", {"words": [["a", " "]]}, Rejected("empty_word", 4)),
-        (
-            "tagging",
-            {"words": ["['in', 'New York']"]},
-            TaggedWords(("in", "New York"), (0, 0), 4),
-        ),
+        ("tagging", {"words": ["['in', 'New York']"]}, TaggedWords(("in", "New York"), (0, 0), 4)),
         ("tagging", {"words": [None]}, Rejected("empty_text", 4)),
-        (
-            "span",
-            {"question": [" "], "context": ["Ada."]},
-            Rejected("empty_text", 4),
-        ),
-        (
-            "span",
-            {"question": ["Who?"], "context": [7]},
-            Rejected("fields", 4),
-        ),
+        ("span", {"question": [" "], "context": ["Ada."]}, Rejected("empty_text", 4)),
+        ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
         (
             "span",
             {"question": ["Who?"], "context": [" Ada. "]},
@@ -204,21 +176,9 @@ def item(head, values):
             {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
             Choices("a", ("He b", "He c"), 0, 4),
         ),
-        (
-            "multiple_choice",
-            {"context": ["a"], "choices": [["b"]]},
-            Rejected("fields", 4),
-        ),
-        (
-            "multiple_choice",
-            {"context": [7], "choices": ["b", "c"]},
-            Rejected("fields", 4),
-        ),
-        (
-            "lm",
-            {"source": ["long"]},
-            SourceTarget("long", ("long",), "summarize: ", 4),
-        ),
+        ("multiple_choice", {"context": ["a"], "choices": [["b"]]}, Rejected("fields", 4)),
+        ("multiple_choice", {"context": [7], "choices": ["b", "c"]}, Rejected("fields", 4)),
+        ("lm", {"source": ["long"]}, SourceTarget("long", ("long",), "summarize: ", 4)),
     ],
 )
 def test_rows_of_each_head(head, values, expected):
@@ -229,7 +189,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     """The answer is generated after what the template writes before it, as in training."""
     sets = make_chat_sets(tmp_path)
     train = open_split(sets, "train")
-    tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
+    tokenizer = load_tokenizer(tmp_path / "out/tokenizer/tokenizer")
     facts = read_task_metadata(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
@@ -243,7 +203,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
 
 
 def opened_task(folder):
-    return SimpleNamespace(tokenizer=load_tokenizer(folder / "out" / "tokenizer" / "tokenizer"))
+    return SimpleNamespace(tokenizer=load_tokenizer(folder / "out/tokenizer/tokenizer"))
 
 
 def test_texts_and_answers_are_those_of_the_file(tmp_path):
@@ -254,7 +214,7 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
 
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
 
-    file = tmp_path / "files" / "dev.tsv"
+    file = tmp_path / "files/dev.tsv"
     reader = task_reader(shards.manifest)
     # a second text is optional
     items = read_unlabeled(file, rows_for(ONE), reader, InputColumns())
@@ -265,27 +225,9 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "name", "dtype", "values", "expected"),
     [
-        (
-            ClassificationTaskHead(ONE),
-            "label",
-            np.uint16,
-            [[1], [0], [1], [1]],
-            1,
-        ),
-        (
-            ClassificationTaskHead(ONE),
-            "label",
-            np.uint16,
-            [[1], [0], [1], [0]],
-            0,
-        ),
-        (
-            RegressionTaskHead(NUMBER),
-            "target",
-            np.float32,
-            [[1.0], [4.0]],
-            2.5,
-        ),
+        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [1]], 1),
+        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [0]], 0),
+        (RegressionTaskHead(NUMBER), "target", np.float32, [[1.0], [4.0]], 2.5),
         (
             ClassificationTaskHead(SEVERAL),
             "labels",
@@ -369,12 +311,7 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     assert found["words"].tolist() == [2, 0]
     assert found["majority"].tolist() == [1, 1]
 
-    scores = torch.tensor(
-        [
-            [1.0, 2.0, -torch.inf],
-            [0.0, 3.0, 1.0],
-        ]
-    )
+    scores = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]])
     choices = {"choices": torch.tensor([2, 3])}
 
     read = MultipleChoiceTaskHead(facts).read(scores, choices, train)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.heads.classification import (
     ClassificationHead,
     ClassificationTaskHead,
@@ -14,15 +13,12 @@ from clozeline.extensions.tasks.heads.multiple_choice import MultipleChoiceTaskH
 from clozeline.extensions.tasks.heads.regression import RegressionTaskHead
 from clozeline.extensions.tasks.heads.span import SpanTaskHead
 from clozeline.extensions.tasks.heads.tagging import TaggingTaskHead
-from clozeline.extensions.tasks.readers import (
-    Rejected,
-    TaggedWords,
-    TaskMetadata,
-)
+from clozeline.extensions.tasks.readers import Rejected, TaggedWords, TaskMetadata
 from clozeline.extensions.tasks.rows import rows_of
 from clozeline.pipeline.rows import Ragged
 from tests.extensions.tasks.heads.task_metadata import NUMBER, ONE, SEVERAL
 from tests.model.small_models import small_config
+from tests.refusals import refused
 
 TAGS = TaskMetadata(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
 
@@ -45,44 +41,22 @@ ONES = [[1], [1], [1], [1]]
 @pytest.mark.parametrize(
     ("facts", "columns", "wrong"),
     [
-        (
-            SEVERAL,
-            {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]},
-            [1, 3],
-        ),
+        (SEVERAL, {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
         (ONE, {"label": ONES}, []),
         (
             CHOICES,
-            {
-                "choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]],
-                "choice": [[0], [2], [1], [2]],
-            },
+            {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]], "choice": [[0], [2], [1], [2]]},
             [0, 1],
         ),
-        (
-            TAGS,
-            {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]},
-            [1, 3],
-        ),
+        (TAGS, {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
         (
             WRITTEN,
-            {
-                "label_positions": [[1, 2], [1], [0], [2]],
-                "label_ids": [[7, 3], [9], [2], [3]],
-            },
+            {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]},
             [1, 2],
         ),
         (WRITTEN, {}, []),
-        (
-            NUMBER,
-            {"target": [[0.0], [1.0], [-0.1], [np.nan]]},
-            [2, 3],
-        ),
-        (
-            NUMBER,
-            {"target": [[1.1], [1.0], [0.5], [0.0]]},
-            [0],
-        ),
+        (NUMBER, {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
+        (NUMBER, {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
         (
             SPANS,
             {
@@ -122,11 +96,7 @@ def test_rows_that_break_a_rule_of_their_task_are_named(facts, columns, wrong):
     [
         ({}, ONE, {"labels": ("0", "1")}),
         ({"labels": ("0", "1")}, ONE, {"labels": ("0", "1")}),
-        (
-            {"classes": 3},
-            SEVERAL,
-            {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True},
-        ),
+        ({"classes": 3}, SEVERAL, {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True}),
         ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
         ({"classes": 2}, NUMBER, {"classes": 2}),
         ({"labels": ("1", "0")}, ONE, "expected 0, 1, in the order of SET"),
@@ -139,7 +109,7 @@ def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
     )
 
     if isinstance(expected, str):
-        with pytest.raises(ConfigurationError, match=expected):
+        with refused(expected):
             ClassificationTaskHead(facts).configure(model, "classification", "SET")
     else:
         assert ClassificationTaskHead(facts).configure(

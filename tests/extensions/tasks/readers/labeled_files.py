@@ -31,9 +31,9 @@ def write_rows(folder, format_, rows, name="train"):
     if format_ == "parquet":
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
     elif format_ == "jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     else:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w", newline="") as file:
             quoting = (
                 {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
                 if format_ == "tsv"

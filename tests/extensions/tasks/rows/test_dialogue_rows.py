@@ -165,14 +165,7 @@ def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
         TemplatePart("c", ids=(7,)),
     ]
 
-    _, (row,) = built(
-        TurnRows,
-        TEXTS,
-        "gpt",
-        32,
-        words,
-        [dialogue(0, *encoded, is_framed=True)],
-    )
+    _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
 
     assert row["input_ids"].tolist() == [7, 8, 9, 7]
     assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])

@@ -114,7 +114,7 @@ def _library(kind):
 def write_folder(folder, kind, template, **config):
     """A folder with a tokenizer of a kind and a chat template."""
     folder.mkdir(parents=True, exist_ok=True)
-    _library(kind).save(str(folder / "tokenizer.json"))
+    _library(kind).save(f"{folder}/tokenizer.json")
     roles = {
         "bos_token": "<s>",
         "eos_token": "</s>",
@@ -123,7 +123,7 @@ def write_folder(folder, kind, template, **config):
     }
 
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, **config}
-    (folder / "tokenizer_config.json").write_text(json.dumps(facts), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(facts))
     return folder
 
 

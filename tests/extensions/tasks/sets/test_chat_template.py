@@ -3,7 +3,6 @@ import json
 import pytest
 from transformers import AutoTokenizer
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import Dialogue, Rejected
 from clozeline.extensions.tasks.sets import chat_template
 from clozeline.extensions.tasks.sets.chat_template import (
@@ -14,6 +13,7 @@ from clozeline.extensions.tasks.sets.chat_template import (
 )
 from clozeline.pipeline.tokenize.tokenizers import special_ids
 from tests.extensions.tasks.sets.chat_folders import MARKED, PLAIN, import_folder, write_folder
+from tests.refusals import refused
 
 KINDS = ("bytes", "metaspace", "llama")
 CHATS = [
@@ -104,9 +104,7 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
 
 @pytest.mark.usefixtures("rendered_here")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "template", [PLAIN["chatml"], MARKED["end outside"]], ids=["chatml", "marked"]
-)
+@pytest.mark.parametrize("template", [PLAIN["chatml"], MARKED["end outside"]])
 def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
     """The special tokens are those of a dialogue without such names.
 
@@ -142,13 +140,7 @@ def test_what_a_template_refuses_is_rejected_with_its_words(tmp_path):
     )
     pair = [("user", "x"), ("assistant", "y")]
     first, system, order, last = write_all(
-        [
-            pair,
-            [("system", "s"), *pair],
-            [("user", "x"), *pair],
-            pair,
-        ],
-        ours,
+        [pair, [("system", "s"), *pair], [("user", "x"), *pair], pair], ours
     )
 
     assert (system.reason, system.index, order.reason) == ("template", 1, "template")
@@ -173,7 +165,7 @@ def test_a_row_that_could_write_marks_is_rejected(tmp_path, caplog):
 def test_the_template_and_its_variables_are_found_where_transformers_finds_them(layout, tmp_path):
     text = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
     source = write_folder(tmp_path / "source", "bytes", text)
-    config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config = json.loads((source / "tokenizer_config.json").read_text())
 
     if layout == "list":
         config["chat_template"] = [
@@ -183,22 +175,15 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
 
     if layout == "jinja":
         config["chat_template"] = "no"
-        (source / "chat_template.jinja").write_text(text, encoding="utf-8")
+        (source / "chat_template.jinja").write_text(text)
 
     if layout == "map":
         config |= {"eos_token": None}
-        roles = {
-            "eos_token": {
-                "content": "<|im_end|>",
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-            }
-        }
+        roles = {"eos_token": {"content": "<|im_end|>"}}
 
-        (source / "special_tokens_map.json").write_text(json.dumps(roles), encoding="utf-8")
+        (source / "special_tokens_map.json").write_text(json.dumps(roles))
 
-    (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (source / "tokenizer_config.json").write_text(json.dumps(config))
     ours = import_folder(source, tmp_path / "ours")
     template, variables = read_chat_template(ours)
     found = Rendering(template, variables, []).render([("user", "a"), ("assistant", "b")])
@@ -209,10 +194,8 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
 
 def test_a_folder_without_a_template_is_named(tmp_path):
     source = write_folder(tmp_path / "source", "bytes", "")
-    (source / "tokenizer_config.json").write_text(
-        '{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8"
-    )
-    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'ours'} has none"):
+    (source / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    with refused(f"{tmp_path}/ours has none"):
         read_chat_template(import_folder(source, tmp_path / "ours"))
 
 
@@ -225,10 +208,9 @@ PAIR = [("user", "a"), ("assistant", "b")]
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{{ 7 ** (7 ** 10) % 10 }}",
     ],
-    ids=["loops", "integers"],
 )
 def test_a_template_cannot_hold_a_worker(template):
-    with pytest.raises(ConfigurationError, match=r"used 0\.5 s of CPU time .* begins with 'a'"):
+    with refused(r"used 0\.5 s of CPU time .* begins with 'a'"):
         render_dialogues(Rendering(template, {}, [], cpu_s=0.5, message_s=0), [PAIR])
 
 
@@ -242,7 +224,7 @@ def test_memory_is_bounded_and_the_process_goes_on():
     assert (first["refused"], second["text"]) == ("template", "b")
 
     template = "{% for a in range(9999) %}{% for b in range(9) %}{% endfor %}{% endfor %}"
-    with pytest.raises(ConfigurationError, match="CPU time"):
+    with refused("CPU time"):
         render_dialogues(Rendering(template, {}, [], cpu_s=0.5, message_s=0), [PAIR] * 10_000)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import (
     Choices,
     LabeledText,
@@ -29,6 +28,7 @@ from clozeline.pipeline.execution.inputs import SourceFile
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import ObjectProperties
+from tests.refusals import refused
 
 
 def files(*names, source="default"):
@@ -227,26 +227,19 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
             "are both the split 'train'",
         ),
         (
-            files("a_train.tsv", "b_train.tsv"),
-            GlueReader,
-            r"a_train\.tsv and in/b_train\.tsv are both the split 'train'",
-        ),
-        (
             [*files("train.tsv"), *files("x.tsv", source="train")],
             GlueReader,
             "both the split 'train'",
         ),
-        (files("a.tsv"), GlueReader, r"expected files named train, dev or test .*got in/a\.tsv"),
         (files("reviews.csv"), GlueReader, r"source: train\}\]' tasks\.split_off='\{dev: 0\.2\}'"),
-        (files("a.tsv", source="trian"), GlueReader, "expected the name of a split.*got 'trian'"),
         *[
             (files("a.tsv", source=label), GlueReader, "expected the name of a split")
-            for label in ("train_", "test_", "in_domain_dev", "test_de/../x")
+            for label in ("train_", "in_domain_dev", "test_de/../x")
         ],
     ],
 )
 def test_files_of_no_split(given, reader, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         split_files(given, reader)
 
 
@@ -311,15 +304,7 @@ def test_shares_are_reached_about():
     assert split_by_group(items, SHARES, "train", 2) != splits
     assert split_by_group(items[::-1], SHARES, "train", 1) == splits[::-1]
     assert split_by_group(items[:1000], SHARES, "train", 1) == splits[:1000]
-    assert (
-        split_by_group(
-            [Rejected("fields", 0)] * 50,
-            {"dev": 0.99},
-            "train",
-            1,
-        )
-        == ["train"] * 50
-    )
+    assert split_by_group([Rejected("fields", 0)] * 50, {"dev": 0.99}, "train", 1) == ["train"] * 50
 
 
 def test_documents_go_together_whatever_their_sentences():
@@ -379,22 +364,12 @@ def test_labels_of_each_type_of_row():
         Choices("a", ("b", "d"), 1, 2),
     ]
 
-    numbers = [
-        LabeledText(("a", "b"), None, 1.0, 0),
-        LabeledText(("a", " b"), None, 2.0, 1),
-    ]
+    numbers = [LabeledText(("a", "b"), None, 1.0, 0), LabeledText(("a", " b"), None, 2.0, 1)]
     for rows in (tagged, chosen, numbers):
         assert check_rows(rows, None) == {"contradicting": 2}
 
     assert (
-        check_rows(
-            [
-                SourceTarget("a", ("b",), "", 0),
-                SourceTarget("a", ("c",), "", 1),
-            ],
-            None,
-        )
-        == {}
+        check_rows([SourceTarget("a", ("b",), "", 0), SourceTarget("a", ("c",), "", 1)], None) == {}
     )
     assert check_rows([Rejected("fields", 0)], set()) == {}
 
@@ -417,10 +392,7 @@ def test_rows_of_other_files_are_excluded():
     ]
 
     known = keys_of(
-        [
-            LabeledText(("x", "a B"), 0, None, 0),
-            LabeledText(("y", "z"), 0, None, 1, "article"),
-        ]
+        [LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")]
     )
 
     assert exclude_overlaps(rows, known) == [

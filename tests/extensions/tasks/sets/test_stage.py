@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 
 from clozeline.errors import IntegrityError
-from clozeline.extensions.tasks.sets.stage import TaskSet, TasksStage
+from clozeline.extensions.tasks.sets.stage import TasksStage
 from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
-from clozeline.pipeline.execution.unit_record import UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.run_counts import check_run
@@ -32,7 +32,7 @@ def write_files(folder, **counts):
     given = [
         f"input={files}",
         f"tokenizer.path={write_vocabulary(folder / 'words')}",
-        f"output={folder / 'out'}",
+        f"output={folder}/out",
     ]
 
     return files, ["--config", str(write_recipe(folder)), *given]
@@ -40,8 +40,8 @@ def write_files(folder, **counts):
 
 def counts_of(folder):
     """Return the counts by split, and their sum."""
-    path = folder / "out" / "tasks" / "report.json"
-    splits = json.loads(path.read_text(encoding="utf-8"))["counts"]["splits"]
+    path = folder / "out/tasks/report.json"
+    splits = json.loads(path.read_text())["counts"]["splits"]
     total = {}
     for part in splits.values():
         add_counts(total, part)
@@ -51,9 +51,9 @@ def counts_of(folder):
 def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     """Its manifest says where the rows come from; files that are no split are named."""
     (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "notes.txt").write_text("of the authors", encoding="utf-8")
+    (tmp_path / "files/notes.txt").write_text("of the authors")
     sets = make_sets(
-        tmp_path, f"input={{path: {tmp_path / 'files'}, language: en}}", "tasks.max_length=16"
+        tmp_path, f"input={{path: {tmp_path}/files, language: en}}", "tasks.max_length=16"
     )
     rows = sentences(81)
     for split, part in (("train", rows[:60]), ("dev", rows[60:])):
@@ -64,7 +64,6 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
         assert {text: sorted(labels) for text, labels in found.items()} == expected
         assert validate(sets / split).name == f"sst2/{split}"
 
-    assert sorted(path.name for path in sets.iterdir()) == ["dev", "train"]
     assert "test.tsv has no labels (official test)" in caplog.text
     assert (
         "files that are not a split by their names are not read: default/notes.txt" in caplog.text
@@ -73,7 +72,6 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     _, total = counts_of(tmp_path)
 
     assert (total["rows_in"], total["examples"], total["refused"]) == (82, 81, {"no_label": 1})
-    assert "82" in (tmp_path / "out" / "report.html").read_text()
 
     manifest = open_split(sets, "train").manifest
 
@@ -85,35 +83,8 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
         "examples_by_label": {"0": 30, "1": 30},
         "rows_in": 60,
     }
-    assert (manifest.objective.heads, manifest.objective.options["max_length"]) == (
-        ("classification",),
-        16,
-    )
+    assert manifest.objective.options["max_length"] == 16
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
-
-    record = UnitRecord.read(UnitRecord.path(tmp_path / "out" / "tasks", "main", "dev"))
-
-    assert sum(address.startswith("file|") for address in record.reads) == 2
-    assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
-    assert record.counts["files_left"] == {"default/notes.txt": 1}
-
-
-@pytest.mark.parametrize("changed", ["train.tsv", "dev.tsv"])
-def test_a_file_that_changes_while_it_is_read_fails_by_name(tmp_path, monkeypatch, capsys, changed):
-    files, words = write_files(tmp_path)
-    run = TaskSet.run
-
-    def run_and_change(self, inputs, output):
-        counts = run(self, inputs, output)
-        lines = (files / changed).read_bytes().splitlines(keepends=True)
-        (files / changed).write_bytes(b"".join(lines[:-1]))
-        return counts
-
-    monkeypatch.setattr(TaskSet, "run", run_and_change)
-
-    assert run_stage("tasks", words) == 74
-    assert f"{changed} changed while tasks read it" in capsys.readouterr().err
-    assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
 
 
 def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):
@@ -121,27 +92,23 @@ def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):
     _, words = write_files(tmp_path)
 
     assert run_stage("tasks", words) == 0
-    assert len(open_split(tmp_path / "out" / "tasks" / "sst2", "train")) == 60
+    assert len(open_split(tmp_path / "out/tasks/sst2", "train")) == 60
 
-    record = (
-        (tmp_path / "out" / "tokenizer" / "records" / "main" / "000000.json").stat().st_mtime_ns
-    )
+    record = (tmp_path / "out/tokenizer/records/main/000000.json").stat().st_mtime_ns
 
     assert run_stage("tasks", [*words, "tasks.max_length=12"]) == 0
-    assert (
-        tmp_path / "out" / "tokenizer" / "records" / "main" / "000000.json"
-    ).stat().st_mtime_ns == record
+    assert (tmp_path / "out/tokenizer/records/main/000000.json").stat().st_mtime_ns == record
 
 
 def test_a_second_run_makes_what_changed(tmp_path, capfd):
     """The set of a changed file. A lost file must not cost its set, and is named."""
     files, words = write_files(tmp_path)
-    sets = tmp_path / "out" / "tasks" / "sst2"
+    sets = tmp_path / "out/tasks/sst2"
 
     assert main(words) == 0
 
     dev = files / "dev.tsv"
-    dev.write_text(dev.read_text().replace("bad\t0", "bad\t1"), encoding="utf-8")
+    dev.write_text(dev.read_text().replace("bad\t0", "bad\t1"))
 
     assert main(words) == 0
     assert open_split(sets, "dev").manifest.config["examples_by_label"] == {"1": 21}
@@ -172,34 +139,25 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
             "none of its rows is an example: 1 bad_label; line 2: the column label holds '7', the "
             "classes are 0, 1",
         ),
-        ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
         ({"train": None, "dev": None}, [], "no file of the input has labels"),
-        ({}, ["tasks.reader.task=sst"], "sst2"),
-        (
-            {},
-            ["tasks.both_orders=true"],
-            "both_orders: expected pairs with one class or a score, got the task sst2",
-        ),
         (
             {},
             ["tasks.reader={name: text_to_text}"],
             "the task is for the head lm, but bert is a template for an encoder",
         ),
         ({}, ["tasks.split_off={dev: 0.5}"], "expected a file of train and none of dev"),
-        ({}, ["tasks.split_off={train: 0.5}"], "splits other than train"),
         ({}, ["tasks.split_off={a: 0.5, b: 0.5}"], "shares below 1 in all"),
     ],
-    ids=["labels", "layout", "test alone", "task", "classes", "texts", "both", "train", "all"],
 )
 def test_mistakes(tmp_path, capfd, texts, options, message):
     files, words = write_files(tmp_path)
-    with (tmp_path / "words" / "vocab.txt").open("a") as file:
+    with (tmp_path / "words/vocab.txt").open("a") as file:
         file.write("[EOS]\n")
     for name, text in texts.items():
         if text is None:
             (files / f"{name}.tsv").unlink()
         else:
-            (files / f"{name}.tsv").write_text(text, encoding="utf-8")
+            (files / f"{name}.tsv").write_text(text)
 
     assert main([*words, *options]) == 64
 
@@ -217,7 +175,7 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     """
     files, words = write_files(tmp_path, dev=0)
     words = [*words, "tasks.split_off={dev: 0.3}"]
-    sets = tmp_path / "out" / "tasks" / "sst2"
+    sets = tmp_path / "out/tasks/sst2"
     lines = [*sorted({text for text, _ in sentences(60)}), "one that nothing has taught"]
     (files / "dev.tsv").unlink()
     (files / "test.tsv").write_text(
@@ -244,12 +202,10 @@ def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     Pseudo-labels may be of train.
     """
     files, words = write_files(tmp_path, train=32, dev=0)
-    sets = tmp_path / "out" / "tasks" / "sst2"
+    sets = tmp_path / "out/tasks/sst2"
     other = files / "again.tsv"
     other.symlink_to(files / "train.tsv")
-    entries = (
-        f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
-    )
+    entries = f"input=[{{path: {files}/train.tsv, source: train}}, {{path: {other}, source: dev}}]"
 
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
     assert "none of its rows is an example: 32 excluded" in capfd.readouterr().err
@@ -282,37 +238,20 @@ def test_a_split_without_a_class_is_told(tmp_path, caplog):
 
     (told,) = [message for message in caplog.messages if "has no row of 1" in message]
     split = "train" if "train has" in told else "dev"
-    made = open_split(tmp_path / "out" / "tasks" / "sst2", split).manifest
-
+    made = open_split(tmp_path / "out/tasks/sst2", split).manifest
     assert not made.config["examples_by_label"].get("1")
-    assert "tasks.split_off" in told
-
-
-def test_rows_with_other_labels_are_not_said_to_have_none(tmp_path, capsys):
-    files, words = write_files(tmp_path)
-    (files / "dev.tsv").write_text("sentence\tlabel\na good film\t7\nanother one\t\n")
-
-    assert main(words) == 64
-
-    error = capsys.readouterr().err
-
-    assert "bad_label" in error
-    assert "no_label" in error
 
 
 def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     """All rows are there once, the refused one in train alone."""
     files, words = write_files(tmp_path, train=81, dev=0)
     (files / "dev.tsv").unlink()
-    with (files / "train.tsv").open("a", encoding="utf-8") as file:
+    with (files / "train.tsv").open("a") as file:
         file.write("one\ttwo\tthree\n")
 
     assert main([*words, "tasks.split_off={dev: 0.3}"]) == 0
 
-    found = [
-        texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split))
-        for split in ("train", "dev")
-    ]
+    found = [texts_of(open_split(tmp_path / "out/tasks/sst2", split)) for split in ("train", "dev")]
 
     assert not found[0].keys() & found[1].keys()
 
@@ -355,19 +294,19 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
 
 def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     """What a run finds done depends on all of them."""
-    given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]
+    given = [f"input={tmp_path}/files", f"output={tmp_path}/out"]
     given.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
     given.append("tasks.reader={name: labeled, label: folder}")
     found = []
 
     for name in ("bad", "good"):  # two classes are the least
-        (tmp_path / "files" / "train" / name).mkdir(parents=True)
-        (tmp_path / "files" / "train" / name / "1.txt").write_text("plot", encoding="utf-8")
+        (tmp_path / "files/train" / name).mkdir(parents=True)
+        (tmp_path / "files/train" / name / "1.txt").write_text("plot")
 
     for text in ("a", "dull heart"):
         for name in ("neg", "no", "pos"):
-            (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
-            (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
+            (tmp_path / "files/train" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "files/train" / name / "1.txt").write_text(text)
             stage = TasksStage(load_recipe(write_recipe(tmp_path), given))
             unit = stage.passes()[0].units["train"]
             inputs = UnitInputs(stage.find_folder)
@@ -383,9 +322,7 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     files, arguments = write_files(tmp_path)
     ends = ["a", "no", "not", "with", "very", "one", "dull", "fine", "plot", "heart"]
     added = "".join(f"a good film xylopho {end}\t1\n" for end in ends)
-    (files / "train.tsv").write_text(
-        (files / "train.tsv").read_text(encoding="utf-8") + added, encoding="utf-8"
-    )
+    (files / "train.tsv").write_text((files / "train.tsv").read_text() + added)
 
     assert main(arguments) == 0
 
@@ -395,11 +332,5 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     assert (unknown["unknown_tokens"], unknown["unknown_characters"]) == (10, 70)
     assert "unknown_text" not in splits["dev"]
 
-    (said,) = [record.message for record in caplog.records if "unknown:" in record.message]
-
-    assert "train.tsv: unknown: 10 tokens for 70 characters" in said
-    assert "letters that the vocabulary lacks (70 characters), such as" in said
+    assert "train.tsv: unknown: 10 tokens for 70 characters" in caplog.text
     assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out
-    assert "unknown_text.und.unknown_tokens" in (tmp_path / "out" / "report.html").read_text(
-        encoding="utf-8"
-    )
