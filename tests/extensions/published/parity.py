@@ -191,11 +191,7 @@ def shown(column, value):
 def main(arguments=None):
     """Print the table and return 1 if a difference exceeds the limit."""
     text = "model types; default: all that transformers has"
-    options = parser(
-        __doc__,
-        seeds=[101, 202, 303],
-        types=([""], text),
-    ).parse_args(arguments)
+    options = parser(__doc__, seeds=[101, 202, 303], types=([""], text)).parse_args(arguments)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     warnings.simplefilter("ignore")
@@ -203,11 +199,7 @@ def main(arguments=None):
     table = measure(types, options.seeds, lambda line: print(line, file=sys.stderr))
     holds = {one: all(value <= LIMIT for value in row.values()) for one, row in table.items()}
     cells = [
-        [
-            f"`{one}`",
-            *(shown(name, row.get(name)) for name in COLUMNS),
-            verdict(holds[one]),
-        ]
+        [f"`{one}`", *(shown(name, row.get(name)) for name in COLUMNS), verdict(holds[one])]
         for one, row in table.items()
     ]
     print_table(("type", *COLUMNS, "within 1e-5"), cells)

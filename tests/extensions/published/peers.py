@@ -8,7 +8,6 @@ type's tables name. `type_options` has what else a config.json needs.
 import inspect
 import json
 import random
-import re
 from typing import NamedTuple
 
 import torch
@@ -172,22 +171,6 @@ def by_saved_names(key_map, found):
         )
 
     return {name_of(name): value for name, value in found.items()}
-
-
-def seeds_with_every_tensor(case, tried=12):
-    """Seeds whose models together have each tensor that a class saves for some configuration."""
-    found = {}
-    for seed in range(tried):
-        settings = transformers.CONFIG_MAPPING[type_of(case)](**options(case, seed))
-        with torch.device("meta"):
-            theirs = getattr(transformers, peer_of(case).name)(settings)
-        found[seed] = {re.sub(r"\d+", "0", name) for name in theirs.state_dict()}
-
-    missing = set().union(*found.values())
-    while missing:
-        seed = max(found, key=lambda seed: len(found[seed] & missing))
-        missing -= found[seed]
-        yield seed
 
 
 def saved(folder, case, seed=0, **changes):

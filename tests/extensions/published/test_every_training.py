@@ -41,18 +41,15 @@ RECURRENT = ("elmo", "ulmfit")
 def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     write_texts(folder / "texts.jsonl", CHARACTERS)
-    recipe = RECIPES / "demo" / "pipeline.yaml"
-    entries = [
-        *yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"],
-        *map(yaml.safe_load, OWN.values()),
-    ]
+    recipe = RECIPES / "demo/pipeline.yaml"
+    entries = [*yaml.safe_load(recipe.read_text())["corrupt"], *map(yaml.safe_load, OWN.values())]
     words = ["clean.filters=[]", "heldout.fraction=0.2", f"corrupt={json.dumps(entries)}"]
-    source = f"input={folder / 'texts.jsonl'}"
-    output = f"output={folder / 'out'}"
+    source = f"input={folder}/texts.jsonl"
+    output = f"output={folder}/out"
 
     assert run_pipeline(["--config", str(recipe), source, output, *words]) == 0
 
-    return folder / "out" / "corrupt"
+    return folder / "out/corrupt"
 
 
 def apart(ours: Model, folder, architecture):
@@ -84,7 +81,7 @@ def apart(ours: Model, folder, architecture):
 def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path, one_rank):
     run = tmp_path / "run"
     config = RECIPES / recipe / "train.yaml"
-    manifest = shards / SETS[recipe] / "train" / "manifest.json"
+    manifest = shards / SETS[recipe] / "train/manifest.json"
     words = [
         f"data.shards={manifest}",
         f"output={run}",
@@ -105,7 +102,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
 
     assert one_rank.run(start, config, words) == [(0, "")]
 
-    code = export_model([str(run), str(tmp_path / "out")])
+    code = export_model([str(run), f"{tmp_path}/out"])
 
     assert (code == 0) == all(plan.architecture for plan in plans)
 

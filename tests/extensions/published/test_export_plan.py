@@ -262,5 +262,5 @@ def test_a_dry_run_says_as_what_a_run_is_exported(tmp_path, shards, capsys, keys
 def test_a_damaged_source_stops_no_training(tmp_path, shards, capsys):
     """What an export would say of it is a line of the start."""
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "published.json").write_text("{")
+    (tmp_path / "run/published.json").write_text("{")
     assert "export " in told(tmp_path, shards, capsys, "position={maximum: 16}")

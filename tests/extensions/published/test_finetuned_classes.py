@@ -69,11 +69,9 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
         tmp_path / "theirs"
     )
     write_vocabulary(tmp_path / "theirs")
-    (tmp_path / "theirs" / "tokenizer_config.json").write_text(
-        '{"tokenizer_class": "BertTokenizer"}'
-    )
+    (tmp_path / "theirs/tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
 
-    assert import_main([str(tmp_path / "theirs"), str(tmp_path / "body")]) == 0
+    assert import_main([f"{tmp_path}/theirs", f"{tmp_path}/body"]) == 0
 
     sets = make_sets(
         tmp_path, f"tokenizer.path={tmp_path}/body", f"tasks.frame={frame}", "tokenizer.add=true"
@@ -95,11 +93,11 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
 
     assert scores["metrics"]["accuracy"] > scores["baselines"]["majority"]["accuracy"] + 0.2
     # the class of transformers, which reads the same rows, whatever the padding
-    assert export([str(run), str(tmp_path / "out-model"), "head=classification"]) == 0
+    assert export([str(run), f"{tmp_path}/out-model", "head=classification"]) == 0
 
     if frame == "bert":  # nothing is added, so that the publisher's files are written back
-        assert (tmp_path / "out-model" / "vocab.txt").read_bytes() == (
-            tmp_path / "theirs" / "vocab.txt"
+        assert (tmp_path / "out-model/vocab.txt").read_bytes() == (
+            tmp_path / "theirs/vocab.txt"
         ).read_bytes()
 
     assert "30 training rows compared, all of them complete" in capsys.readouterr().out
@@ -128,8 +126,7 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
 
     found = [json.loads(line)["label"] for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     texts = [
-        line.split("\t")[0]
-        for line in (tmp_path / "files" / "dev.tsv").read_text().splitlines()[1:]
+        line.split("\t")[0] for line in (tmp_path / "files/dev.tsv").read_text().splitlines()[1:]
     ]
     batch = AutoTokenizer.from_pretrained(tmp_path / "out-model")(
         texts, padding=True, return_tensors="pt"

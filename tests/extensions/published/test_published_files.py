@@ -72,7 +72,7 @@ def published(folder, case):
 
     (folder / "generation_config.json").write_text('{"max_length": 9}')  # encoders have one, too
     (folder / "additional_chat_templates").mkdir()
-    (folder / "additional_chat_templates" / "rag.jinja").write_text("{{ messages[0].content }}")
+    (folder / "additional_chat_templates/rag.jinja").write_text("{{ messages[0].content }}")
 
     if decoder:
         GenerationConfig(
@@ -91,8 +91,8 @@ def published(folder, case):
 def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
     before = published(tmp_path / "in", case)
 
-    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
-    assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
+    assert import_main([f"{tmp_path}/in", f"{tmp_path}/ours"]) == 0
+    assert main([f"{tmp_path}/ours", f"{tmp_path}/out"]) == 0
     assert {name: (tmp_path / "out" / name).read_bytes() for name in before} == before
 
     said = capsys.readouterr().out
@@ -109,24 +109,24 @@ def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
     )
     assert ours.pad_token_id == theirs.pad_token_id
 
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    config = json.loads((tmp_path / "out/config.json").read_text())
 
-    assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get(
+    assert config["pad_token_id"] == json.loads((tmp_path / "in/config.json").read_text()).get(
         "pad_token_id"
     )
 
 
 def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path):
     published(tmp_path / "in", "llama")
-    (tmp_path / "in" / "generation_config.json").unlink()
-    config = json.loads((tmp_path / "in" / "config.json").read_text()) | {"eos_token_id": [2, 5]}
-    (tmp_path / "in" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "in/generation_config.json").unlink()
+    config = json.loads((tmp_path / "in/config.json").read_text()) | {"eos_token_id": [2, 5]}
+    (tmp_path / "in/config.json").write_text(json.dumps(config))
 
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "in").generation_config.eos_token_id == [
         2,
         5,
     ]
-    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
-    assert find_end_ids(load_tokenizer(tmp_path / "ours" / "tokenizer")) == {2, 5}
-    assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == [2, 5]
+    assert import_main([f"{tmp_path}/in", f"{tmp_path}/ours"]) == 0
+    assert find_end_ids(load_tokenizer(tmp_path / "ours/tokenizer")) == {2, 5}
+    assert main([f"{tmp_path}/ours", f"{tmp_path}/out"]) == 0
+    assert json.loads((tmp_path / "out/config.json").read_text())["eos_token_id"] == [2, 5]

@@ -18,7 +18,7 @@ from tests.train.written_runs import BERT, write_run, write_run_on
 
 
 def read(path):
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(path.read_text())
 
 
 def written_starts(folder):
@@ -55,7 +55,7 @@ def export_causal(shard_sets, folder):
         model__norm_place="pre",
     )
 
-    assert export_model([str(folder / "run"), str(folder / "out")]) == 0
+    assert export_model([f"{folder}/run", f"{folder}/out"]) == 0
 
     return folder / "out"
 
@@ -65,8 +65,7 @@ def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_pat
     folder = export_causal(shard_sets, tmp_path)
     run = TrainedModel.open(tmp_path / "run")
     rows = [
-        row["input_ids"].tolist()
-        for row in open_shards(shard_sets / "corrupt" / "causal_lm" / "train")
+        row["input_ids"].tolist() for row in open_shards(shard_sets / "corrupt/causal_lm/train")
     ]
     specials = run.tokenizer.vocabulary.specials
     before = {
@@ -90,7 +89,7 @@ def test_the_token_before_a_text_by_the_rows_of_a_decoder(decoder, form, token):
 
 
 def test_an_encoder_names_none(bert, tmp_path):
-    assert export_model([str(bert), str(tmp_path / "out")]) == 0
+    assert export_model([str(bert), f"{tmp_path}/out"]) == 0
     assert written_starts(tmp_path / "out") == {None}
 
 
@@ -110,16 +109,14 @@ def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
         }
 
         write_vocabulary(tmp_path / "theirs")
-        (tmp_path / "theirs" / "tokenizer_config.json").write_text(json.dumps(stated))
-        more = [f"tokenizer.path={tmp_path / 'theirs'}"]
+        (tmp_path / "theirs/tokenizer_config.json").write_text(json.dumps(stated))
+        more = [f"tokenizer.path={tmp_path}/theirs"]
 
     sets = make_sets(tmp_path, "tasks.max_length=12", *more)
     heads = {"classification": {"hidden": "tanh", "labels": ["0", "1"]}}
-    write_run_on(
-        tmp_path / "run", sets / "train" / "manifest.json", [3], 1, model__heads=heads, **BERT
-    )
+    write_run_on(tmp_path / "run", sets / "train/manifest.json", [3], 1, model__heads=heads, **BERT)
 
-    assert export_model([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+    assert export_model([f"{tmp_path}/run", f"{tmp_path}/exported"]) == 0
 
     theirs = AutoTokenizer.from_pretrained(tmp_path / "exported")
 
@@ -127,8 +124,8 @@ def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
     assert theirs("film " * 30, truncation=True).input_ids == theirs("film " * 10).input_ids
 
     if published:
-        found = read(tmp_path / "exported" / "tokenizer_config.json")
+        found = read(tmp_path / "exported/tokenizer_config.json")
         assert found == {**stated, "model_max_length": 12}
-        assert (tmp_path / "exported" / "vocab.txt").read_bytes() == (
-            tmp_path / "theirs" / "vocab.txt"
+        assert (tmp_path / "exported/vocab.txt").read_bytes() == (
+            tmp_path / "theirs/vocab.txt"
         ).read_bytes()

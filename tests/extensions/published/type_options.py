@@ -101,10 +101,7 @@ def smollm3(draw, found):
     )
     return (
         odd_llama(draw)
-        | {
-            "hidden_size": 36,
-            "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]]),
-        }
+        | {"hidden_size": 36, "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]])}
         | windows
     )
 
@@ -148,10 +145,7 @@ def gpt_neox(draw, found):
 
 
 def gpt2(draw, found):
-    return {
-        "n_inner": draw.choice([7, 33, None]),
-        "scale_attn_weights": draw.choice([True, False]),
-    }
+    return {"n_inner": draw.choice([7, 33, None]), "scale_attn_weights": draw.choice([True, False])}
 
 
 def opt(draw, found):
@@ -240,10 +234,7 @@ def modernbert_decoder(draw, found):
         "layer_types": LAYER_TYPES,
     }
 
-    more = {
-        "classifier_bias": draw.choice([True, False]),
-        "local_attention": draw.choice([7, 8]),
-    }
+    more = {"classifier_bias": draw.choice([True, False]), "local_attention": draw.choice([7, 8])}
     return modernbert(draw, found) | sizes | more
 
 

@@ -17,6 +17,7 @@ from tests.extensions.published import peers as published
 from tests.extensions.published.conversion.test_adapter_export import ROUNDING, their_scores
 from tests.extensions.published.conversion.test_task_heads import saved, task_rows
 from tests.model.adapters.adapted_models import disturbed, peft, scores
+from tests.refusals import refused
 
 # peft
 pytestmark = pytest.mark.filterwarnings(
@@ -89,7 +90,7 @@ def imported(folder, theirs, kind):
 def check(folder, theirs, kind, *, same=True):
     """Import an adapter and export it again: the same scores and the same tensors."""
     checkpoint = imported(folder, theirs, kind)
-    before = load_file(folder / "adapter" / "adapter_model.safetensors")
+    before = load_file(folder / "adapter/adapter_model.safetensors")
     export = export_again(checkpoint)
     if same:
         assert before.keys() == export.tensors.keys()
@@ -133,7 +134,7 @@ def test_lora_of_peft(tmp_path, case, keys):
 
     assert export.config["use_rslora"] == keys.get("use_rslora", False)
 
-    again = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    again = json.loads((tmp_path / "adapter/adapter_config.json").read_text())
 
     assert (export.config["r"], export.config["lora_alpha"]) == (again["r"], again["lora_alpha"])
 
@@ -181,11 +182,11 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     if bare:
         name = published.peer_of(case).name
         published.edit_config(tmp_path / "base", architectures=[name], id2label=None, label2id=None)
-        tensors = load_file(tmp_path / "base" / "model.safetensors")
+        tensors = load_file(tmp_path / "base/model.safetensors")
         tensors = {
             name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(heads))
         }
-        save_file(tensors, tmp_path / "base" / "model.safetensors", {"format": "pt"})
+        save_file(tensors, tmp_path / "base/model.safetensors", {"format": "pt"})
 
     assert check(tmp_path, theirs, kind).config["modules_to_save"] == sorted(heads)
 
@@ -199,7 +200,7 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
         checkpoint.config, heads={name: dataclasses.replace(head, labels=labels)}
     )
     export = export_again(dataclasses.replace(checkpoint, config=config))
-    save_file(export.tensors, tmp_path / "adapter" / "adapter_model.safetensors", export.metadata)
+    save_file(export.tensors, tmp_path / "adapter/adapter_model.safetensors", export.metadata)
     again = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
 
     assert (checkpoint.config.heads[name].labels, again.config.heads[name].labels) == ((), labels)
@@ -220,7 +221,7 @@ def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied,
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
     model.save_pretrained(tmp_path / "adapter")
     imported(tmp_path, model.eval(), "lm")
-    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    path = tmp_path / "adapter/adapter_model.safetensors"
     tables = {name: 1.5 * tensor for name, tensor in load_file(path).items() if "lora" not in name}
     save_file(load_file(path) | tables, path)
 
@@ -253,7 +254,7 @@ def test_a_trained_head_on_the_table_of_the_base_is_read(tmp_path):
 )
 def test_a_prompt_whose_states_the_head_reads_is_refused(tmp_path, case, kind, task):
     trained(tmp_path, case, kind, peft().PromptTuningConfig(task_type=task, num_virtual_tokens=3))
-    with pytest.raises(ConfigurationError, match=f"heads of rows would also read.*; got {task}"):
+    with refused(f"heads of rows would also read.*; got {task}"):
         import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
 
 
@@ -296,7 +297,7 @@ def test_an_adapter_of_a_table_is_refused(tmp_path, more):
     config = peft().LoraConfig(r=2, target_modules=["wte", *more], fan_in_fan_out=True)
     peft().get_peft_model(theirs, config).save_pretrained(tmp_path / "adapter")
 
-    with pytest.raises(ConfigurationError, match=r"wte.lora_embedding_A: adapts a table"):
+    with refused(r"wte.lora_embedding_A: adapts a table"):
         import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
 
 
@@ -305,7 +306,7 @@ def test_a_head_of_another_shape_is_refused(tmp_path):
         task_type="SEQ_CLS", r=2, target_modules=["q_lin"], modules_to_save=["classifier"]
     )
     trained(tmp_path, "distilbert", "classification", config)
-    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    path = tmp_path / "adapter/adapter_model.safetensors"
     tensors = load_file(path)
     (name,) = (
         name for name in tensors if name.endswith("classifier.weight") and "pre_" not in name
@@ -349,5 +350,5 @@ def test_damaged_tensors_are_refused(stored):
         import_adapter(folder, base)
 
     (folder / "adapter_config.json").unlink()
-    with pytest.raises(ConfigurationError, match="expected a folder that peft saved"):
+    with refused("expected a folder that peft saved"):
         import_adapter(folder, base)

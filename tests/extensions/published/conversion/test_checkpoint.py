@@ -14,6 +14,8 @@ from tests.model.small_models import batch_for
 
 NORM = "bert.embeddings.LayerNorm.weight"
 TABLE = "bert.embeddings.word_embeddings.weight"
+
+
 DENSE = "cls.predictions.transform.dense.weight"
 
 

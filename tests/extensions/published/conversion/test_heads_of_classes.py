@@ -3,10 +3,10 @@ config.json."""
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extension_list import HIDE
 from clozeline.extensions.published.conversion.task_heads import TaskHeadNames, endings, read_head
 from clozeline.model.registries import HEADS
+from tests.refusals import refused
 
 PLAIN = TaskHeadNames("classifier")
 
@@ -61,7 +61,7 @@ def test_the_head_follows_from_the_class_and_its_labels(ending, plain, expected)
     ],
 )
 def test_labels_that_no_head_has_are_refused(ending, plain, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         read_head(ending, PLAIN, plain, 0.1)
 
 
@@ -93,7 +93,7 @@ def test_a_hidden_extension_with_the_head_is_named(monkeypatch):
             lambda: read_head("ForTokenClassification", PLAIN, labels(5), 0.1),
             lambda: HEADS.load_class("tagging"),
         ):
-            with pytest.raises(ConfigurationError, match="CLOZELINE_HIDE hides"):
+            with refused("CLOZELINE_HIDE hides"):
                 read()
     finally:
         endings.cache_clear()

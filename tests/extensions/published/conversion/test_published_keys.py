@@ -95,13 +95,13 @@ def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, mo
     refused or named."""
     theirs = saved(tmp_path / "in", model_type)
     known = theirs.config.to_dict()
-    plain = json.loads((tmp_path / "in" / "config.json").read_text())
+    plain = json.loads((tmp_path / "in/config.json").read_text())
     name = peer_of(model_type).name
     seen = 0
 
     for key in sorted(known.keys() - ELSEWHERE):
         for number, value in enumerate(other_values(known[key])):
-            (tmp_path / "in" / "config.json").write_text(json.dumps(plain | {key: value}))
+            (tmp_path / "in/config.json").write_text(json.dumps(plain | {key: value}))
 
             try:
                 changed, report = loaded(tmp_path / "in", name)

@@ -29,6 +29,7 @@ from tests.extensions.published.peers import (
 )
 from tests.matrices import mark_slow_but
 from tests.model.small_models import built
+from tests.refusals import refused
 
 LABELS = ["no", "perhaps", "yes"]
 KINDS = ("classification", "tagging", "span", "multiple_choice")
@@ -292,9 +293,7 @@ def test_keys_of_heads_come_in_and_go_out(tmp_path, model_type, kind, keys, head
 )
 def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
     saved(tmp_path, model_type, kind, **changes)
-    with pytest.raises(
-        ConfigurationError, match=f"{min(changes)}: expected .*, got {min(changes.values())!r}"
-    ):
+    with refused(f"{min(changes)}: expected .*, got {min(changes.values())!r}"):
         read_checkpoint(tmp_path)
 
 
@@ -349,9 +348,7 @@ def test_labels_that_are_not_built_are_refused(tmp_path, kind, changes, message)
     saved(tmp_path, "eurobert", "classification")
     edit_config(tmp_path, classifier_pooling="max")
 
-    with pytest.raises(
-        ConfigurationError, match="classifier_pooling: expected one of late, mean, bos, got 'max'"
-    ):
+    with refused("classifier_pooling: expected one of late, mean, bos, got 'max'"):
         read_checkpoint(tmp_path)
 
 
@@ -377,9 +374,7 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
 )
 def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
     model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, **head}})
-    with pytest.raises(
-        ConfigurationError, match=rf"classification\.{key}: expected .* in a model of type bert"
-    ):
+    with refused(rf"classification\.{key}: expected .* in a model of type bert"):
         export_checkpoint(replace(checkpoint_of(model), model_type="bert"))
 
 
@@ -389,9 +384,7 @@ def test_a_pool_that_modernberts_class_has_not_is_refused(tmp_path, pool):
     checkpoint = read_checkpoint(tmp_path)
     heads = {"classification": replace(checkpoint.config.heads["classification"], pool=pool)}
 
-    with pytest.raises(
-        ConfigurationError, match=f'classification.pool: expected "cls" .*, got "{pool}"'
-    ):
+    with refused(f'classification.pool: expected "cls" .*, got "{pool}"'):
         export_checkpoint(replace(checkpoint, config=replace(checkpoint.config, heads=heads)))
 
 
@@ -441,26 +434,3 @@ def test_a_head_on_a_body_of_no_class_is_berts_pooler():
         built("encoder", head_dim=4).config, heads={"classification": {"hidden": "auto"}}
     )
     assert with_published_heads(config, {}).heads["classification"].hidden == "tanh"
-
-
-@pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])
-@pytest.mark.parametrize(
-    ("name", "options", "problem"),
-    [
-        ("regression", {}, "regression"),
-        ("classification", {"classes": 3}, "single_label_classification"),
-        ("classification", {"classes": 3, "multi_label": True}, "multi_label_classification"),
-    ],
-)
-def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options, problem):
-    """A pipeline reads it: it leaves numbers as they are, and gives classes a sigmoid or a
-    softmax."""
-    saved(tmp_path, model_type, "classification")
-    checkpoint = read_checkpoint(tmp_path)
-    config = replace(checkpoint.config, heads={name: options})
-    key_map = map_with(model_type, "classification")
-
-    assert (
-        key_map.configuration.write(config, VOCABULARY, checkpoint.token_ids)["problem_type"]
-        == problem
-    )

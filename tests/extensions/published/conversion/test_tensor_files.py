@@ -13,10 +13,7 @@ from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.model.checkpoints.tensor_files import check_values
 from tests.extensions.published.peers import same, saved
 
-TENSORS = {
-    "a": torch.arange(6.0).view(2, 3),
-    "b": torch.ones(4, dtype=torch.bfloat16),
-}
+TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
 
 
 class Weapon:
@@ -183,20 +180,10 @@ def test_legacy_files_give_the_same_model(tmp_path):
     assert same(found.tensors, present)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        float("nan"),
-        float("inf"),
-        float("-inf"),
-    ],
-)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_value_that_is_not_finite_is_refused(value, dtype):
-    tensors = {
-        "fine": torch.ones(3, dtype=dtype),
-        "empty": torch.ones(0, dtype=dtype),
-    }
+    tensors = {"fine": torch.ones(3, dtype=dtype), "empty": torch.ones(0, dtype=dtype)}
     check_values(tensors, "model.safetensors")
     tensors["wrong"] = torch.tensor([[1.0, -2.0], [value, 0.5]], dtype=dtype)
 

@@ -58,6 +58,8 @@ def two_rotations(wide, near, **scaling):
 
 WIDTH = {"hidden_size": 12, "num_attention_heads": 3}
 TIED, UNTIED = ({"tie_word_embeddings": value} for value in (True, False))
+
+
 ENCODERS = [
     *(Read("distilbert", {"sinusoidal_pos_embds": fixed}) for fixed in (True, False)),
     Read("xlm", {"n_langs": 1, "use_lang_emb": True}, {}, {"languages": 0}),
@@ -82,6 +84,8 @@ ENCODERS = [
     ),
 ]
 MODERN = {**WIDTH, "num_hidden_layers": 4, "global_attn_every_n_layers": 3}
+
+
 MODERNBERT = [
     Read(
         "modernbert",
@@ -144,6 +148,8 @@ MODERNBERT = [
     ),
 ]
 LINEAR = {"rope_type": "linear", "factor": 3.0}
+
+
 LLAMAS = [
     *(
         Read(
@@ -203,13 +209,7 @@ LLAMAS = [
         },
     ),
     *(
-        Read(
-            case,
-            {"layer_types": [FULL] * 5},
-            {},
-            {"local": []},
-            {"layer_types": [FULL] * 5},
-        )
+        Read(case, {"layer_types": [FULL] * 5}, {}, {"local": []}, {"layer_types": [FULL] * 5})
         for case in ("gemma2", "gemma3_text")
     ),
     *(
@@ -251,12 +251,7 @@ LLAMAS = [
     ),
     Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
     Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
-    Read(
-        "mistral",
-        {"sliding_window": 3},
-        {"layer_types": [FULL] * 5},
-        {"local": [0, 1, 2, 3, 4]},
-    ),
+    Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
     Read(
         "qwen2",
         {
@@ -315,6 +310,8 @@ LLAMAS = [
     ),
     Read("phi3", {"sliding_window": None}, {}, {"local": []}),
 ]
+
+
 SWITCHES = [
     Read(
         "albert",
@@ -364,6 +361,8 @@ SWITCHES = [
         {"partial_rotary_factor": 0.5},
     ),
 ]
+
+
 PAIRED = [
     Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
     Read(
@@ -395,6 +394,14 @@ PAIRED = [
         for case in ("t5", "mt5", "umt5")
     ),
 ]
+GEMMA2 = {
+    "layer_types": None,
+    "sliding_window": 4096,
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+    "query_pre_attn_scalar": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+}
 READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *SWITCHES, *PAIRED]
 
 
