@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import yaml
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import IntegrityError, NewerFormatError
@@ -15,15 +14,10 @@ from clozeline.extensions.compression.comparison import (
     measure_latencies,
     measure_sizes,
 )
-from clozeline.extensions.compression.registries import PRUNING
-from clozeline.extensions.compression.written_models import (
-    RECORD,
-    find_claim,
-)
+from clozeline.extensions.compression.written_models import RECORD, find_claim
 from clozeline.files import publish_json
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import FAMILIES, built
-from tests.train.synthetic import plain_config
 from tests.train.written_runs import write_run
 
 DENSE = Sizes(1000, 1000, 4000, 2e6)
@@ -104,28 +98,3 @@ def test_a_changed_or_newer_record_is_an_error(tmp_path):
     publish_json(tmp_path / RECORD, add_checksum({**WRITTEN, "format": 2}))
     with pytest.raises(NewerFormatError):
         find_claim(tmp_path)
-
-
-def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_method(tmp_path):
-    small = tmp_path / "small"
-    student = tmp_path / "student"
-    for folder, source in ((small, None), (student, str(small))):
-        folder.mkdir()
-        model = {"model__init_from": source} if source else {}
-        (folder / "config.yaml").write_text(
-            yaml.safe_dump(plain_config(output=str(folder), **model))
-        )
-
-    assert find_claim(student) == ""
-
-    publish_json(small / RECORD, add_checksum(WRITTEN))
-
-    assert find_claim(student) == "layers keep=[0]: less"
-
-    pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
-    method = PRUNING.load_class("magnitude")
-
-    assert find_claim(tmp_path).startswith("magnitude ")
-    assert " sparsity=0.5 " in find_claim(tmp_path)
-    assert find_claim(tmp_path).endswith(f": {method.published_result}")

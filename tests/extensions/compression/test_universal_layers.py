@@ -2,12 +2,12 @@
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.distillation.losses.states import StatesLoss
 from clozeline.extensions.compression.token_pruning import TokenPruning
 from clozeline.extensions.compression.token_rules import TopTokens
 from tests.model.layers.test_universal import STEPS, model_of
 from tests.model.small_models import built
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -18,5 +18,5 @@ from tests.model.small_models import built
     ],
 )
 def test_layers_that_stop_by_token_are_refused(read):
-    with pytest.raises(ConfigurationError, match=r"share\.universal"):
+    with refused(r"share\.universal"):
         read(model_of(heads={"classification": {"classes": 3}}))

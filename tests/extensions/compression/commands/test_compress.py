@@ -12,9 +12,7 @@ from clozeline.extensions.compression.commands.compress import main
 from clozeline.extensions.compression.comparison import random_batch
 from clozeline.extensions.compression.token_pruning import TokenPruning
 from clozeline.extensions.compression.token_rules import TopTokens, write_rule
-from clozeline.extensions.compression.written_models import RECORD
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
-from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
 from clozeline.extensions.published.commands.export_model import main as export
 from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.model.checkpoints.reading import read_checkpoint
@@ -26,11 +24,7 @@ from tests.train.written_runs import BERT, write_run
 FAST = ["length=16", "repeats=1"]
 
 
-METHODS = {
-    "layers": ["keep=[1]"],
-    "heads": ["sparsity=0.5"],
-    "magnitude": ["sparsity=0.5"],
-}
+METHODS = {"layers": ["keep=[1]"], "heads": ["sparsity=0.5"], "magnitude": ["sparsity=0.5"]}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -59,10 +53,6 @@ def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     assert evaluate([str(output), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
 
-    record = json.loads((output / RECORD).read_text())
-
-    assert (record["method"], record["source"]) == (method, str(tuned))
-
 
 def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     pruned = tmp_path / "pruned"
@@ -87,7 +77,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
         not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items()
     )
     # a model of the same depth keeps the rule; one of fewer layers cannot
-    small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
+    small = [str(pruned), *FAST, "rows=8", f"output={tmp_path}/small"]
 
     assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
 
@@ -117,7 +107,7 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     write_run(tmp_path / "run", shard_sets, [4], 2, **BERT, **sizes)
     small = tmp_path / "small"
 
-    assert main([str(tmp_path / "run"), f"method={method}", *FAST, f"output={small}"]) == 0
+    assert main([f"{tmp_path}/run", f"method={method}", *FAST, f"output={small}"]) == 0
 
     printed = capsys.readouterr().out
 
@@ -126,12 +116,9 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
 
     transformers.BertForMaskedLM.from_pretrained(small)
     transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
-    # a folder says how the run's rows start, so that texts are read alike; others refuse what they
-    # cannot convert
+    # a folder says how the run's rows start, so that texts are read alike
     texts = tmp_path / "texts.txt"
     texts.write_text("the people of the time")
-
-    assert fill_mask([str(small), "--text", "the <mask> of"]) == 0
 
     likelihoods = []
     for folder in (tmp_path / "run", small):
@@ -139,18 +126,13 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         likelihoods.append(json.loads(capsys.readouterr().out.splitlines()[-1])["nats"])
 
     assert likelihoods[0] != likelihoods[1] == pytest.approx(likelihoods[0], abs=0.1)
-    assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
-    assert f"the paper's claim: {method} " in capsys.readouterr().out
 
-    assert evaluate([str(small)]) == 64
-    assert "name texts by perplexity=TEXTS, or give a run" in capsys.readouterr().err
-
-    for refused in (
-        lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]),
-        lambda: export([str(small), str(tmp_path / "out")]),
-        lambda: import_model([str(small), str(tmp_path / "out")]),
+    for convert in (
+        lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path}/out"]),
+        lambda: export([str(small), f"{tmp_path}/out"]),
+        lambda: import_model([str(small), f"{tmp_path}/out"]),
     ):
-        assert refused() == 64
+        assert convert() == 64
         assert (
             "cannot be trained or converted; use the model that they were made from"
             in capsys.readouterr().err
@@ -177,14 +159,14 @@ def test_integers_of_a_head_without_a_class_are_written_in_our_format(shard_sets
     changes = {f"model__{key}": value for key, value in keys.items()}
     write_run(tmp_path / "run", shard_sets, [4], 2, **changes)
 
-    assert main([str(tmp_path / "run"), "method=int8", *FAST, f"output={tmp_path / 'small'}"]) == 0
+    assert main([f"{tmp_path}/run", "method=int8", *FAST, f"output={tmp_path}/small"]) == 0
     assert "in our format, which transformers does not load: " in capsys.readouterr().out
 
 
 def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
-    assert export([str(bert), str(tmp_path / "theirs")]) == 0
-    assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    assert export([str(bert), f"{tmp_path}/theirs"]) == 0
+    assert import_model([f"{tmp_path}/theirs", f"{tmp_path}/ours"]) == 0
 
     expected = TrainedModel.open(bert).model.family.stack.layers[1].attention.body.out.weight
 
@@ -202,38 +184,20 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
         assert torch.equal(
             small.tensors["family.stack.layers.0.attention.body.out.weight"], expected
         )
-        assert export([str(output), str(tmp_path / f"{source}-again")]) == 0
+
     # rows for calibration are of a set with the same tokenizer, or none at all
     manifest = example_sets(shard_sets)["masked_lm"][0]
-    words = [str(tmp_path / "ours"), "method=rows", "keep=5", "rows=4", *FAST]
+    words = [f"{tmp_path}/ours", "method=rows", "keep=5", "rows=4", *FAST]
 
     for more, said in (([], "by weights"), ([f"data={manifest}"], "over 4 rows")):
         capsys.readouterr()
         assert main([*words, *more, f"output={tmp_path / said}"]) == 0
         assert said in capsys.readouterr().out
 
-    for name in (
-        "tokenizer.json",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-    ):
-        (tmp_path / "theirs" / name).unlink(missing_ok=True)
-
-    assert (
-        main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"])
-        == 64
-    )
-    assert "expected a model with its tokenizer" in capsys.readouterr().err
-    assert not (tmp_path / "x").exists()
-
 
 REFUSED = {
     "layers that are not there": (["method=layers", "keep=[0,7]"], "layers 0 to 1, got 7"),
-    "heads that are not there": (["method=heads", "keep=9"], "at most the 2 heads"),
     "no such method": (["method=heds", "keep=1"], "did you mean 'heads'"),
-    "a key of another method": (["method=heads", "keep=1", "scope=global"], "scope"),
     "nothing to compare": (["--compare"], "expected the dense model and others"),
 }
 
@@ -243,13 +207,7 @@ def test_mistakes(bert, tmp_path, capsys, case):
     words, message = REFUSED[case]
 
     assert (
-        main(
-            [
-                str(bert),
-                *words,
-                *([] if "--compare" in words else [f"output={tmp_path / 'out'}"]),
-            ]
-        )
+        main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path}/out"])])
         == 64
     )
     assert message in capsys.readouterr().err

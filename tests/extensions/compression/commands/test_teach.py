@@ -3,7 +3,6 @@ import json
 import pytest
 
 from clozeline.configuration.config import load_keys
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.commands.teach import TeachOptions, main, teach
 from clozeline.extensions.compression.distillation import score_shards
 from clozeline.extensions.compression.distillation.teacher_model import open_teacher
@@ -13,6 +12,7 @@ from tests.extensions.tasks.task_runs import start
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
+from tests.refusals import refused
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import NUMBERS, write_objective_sets
 
@@ -49,11 +49,11 @@ def content(folder):
 
 
 def words(folder, columns, *more):
-    return [f"data.shards={{path: {folder / 'sets/train'}, columns: [{columns}]}}", *more]
+    return [f"data.shards={{path: {folder}/sets/train, columns: [{columns}]}}", *more]
 
 
 @pytest.mark.slow
-def test_processes_change_no_byte(folder, tmp_path, capsys):
+def test_processes_change_no_byte(folder, tmp_path):
     """Two share the three blocks of one shard.
 
     A second start of a finished command changes nothing either.
@@ -62,8 +62,8 @@ def test_processes_change_no_byte(folder, tmp_path, capsys):
     two = tmp_path / "two"
     teach(folder / "teacher", options(folder, one, "k=3", "how=drawn", name="heldout"))
     arguments = [
-        str(folder / "teacher"),
-        f"data.shards={folder / 'sets/heldout'}",
+        f"{folder}/teacher",
+        f"data.shards={folder}/sets/heldout",
         f"output={two}",
         "k=3",
         "how=drawn",
@@ -72,7 +72,6 @@ def test_processes_change_no_byte(folder, tmp_path, capsys):
     assert main([*arguments, "processes=2"]) == 0
     assert content(one) == content(two)
     assert set(content(one)) == {"index.arrow", "manifest.json", "shard-00000-of-00001.arrow"}
-    assert "45 rows in 3 blocks of 1 shard" in capsys.readouterr().out
 
     before = (two / "manifest.json").stat().st_mtime_ns
 
@@ -120,24 +119,16 @@ def test_a_killed_command_continues(folder, tmp_path, monkeypatch, last):
         assert scored == list(range(last + 1))
         assert not (tmp_path / "killed/manifest.json").exists()
 
-        with pytest.raises(
-            ConfigurationError, match="holds the start of another column set, k 3 there, 4 here"
-        ):
+        with refused("holds the start of another column set, k 3 there, 4 here"):
             teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
 
         scored.append(-1)
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
 
-    assert scored == [
-        *range(last + 1),
-        -1,
-        *range(last + 1, 6),
-    ]
+    assert scored == [*range(last + 1), -1, *range(last + 1, 6)]
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
 
-    with pytest.raises(
-        ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"
-    ):
+    with refused("holds another set, toy/train/teacher, k 3 there, 4 here: choose"):
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
 
 
@@ -197,7 +188,7 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
             "processes=1",
         ]
 
-        assert main([str(tmp_path / "teacher"), *columns]) == 0
+        assert main([f"{tmp_path}/teacher", *columns]) == 0
 
     scores = validate(tmp_path / "top", shards, teacher=tmp_path / "teacher").scores
 
@@ -207,15 +198,15 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
     losses = {}
 
     for name, *changes in (
-        ("live", f"distil={{teacher: {tmp_path / 'teacher'}}}"),
+        ("live", f"distil={{teacher: {tmp_path}/teacher}}"),
         (
             "top",
-            f"data.shards={{path: {shards}, columns: [{tmp_path / 'top'}]}}",
+            f"data.shards={{path: {shards}, columns: [{tmp_path}/top]}}",
             "distil={losses: [scores]}",
         ),
         (
             "drawn",
-            f"data.shards={{path: {shards}, columns: [{tmp_path / 'drawn'}]}}",
+            f"data.shards={{path: {shards}, columns: [{tmp_path}/drawn]}}",
             "distil={losses: [{name: scores, how: drawn}]}",
         ),
     ):

@@ -1,16 +1,15 @@
 """Configuration of a distillation, students with its losses, and teachers in memory."""
 
-import pytest
 import torch
 
 from clozeline.configuration.config import to_data, validate
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.distillation.losses.cosine import CosineLoss
 from clozeline.extensions.compression.distillation.student import Teacher
 from clozeline.model.heads._head import LabelHead
 from clozeline.train.configuration.config import frozen
 from clozeline.train.registries import TRAINING_KEYS
 from tests.extensions.compression.distillation.pairs import batch, loss, model, pair
+from tests.refusals import refused
 from tests.train.synthetic import tiny
 
 TEACHER = {"teacher": "runs/teacher"}
@@ -18,46 +17,30 @@ TEACHER = {"teacher": "runs/teacher"}
 
 def test_a_configuration_is_read_again_as_it_was_written():
     config = tiny(
-        distil={
-            **TEACHER,
-            "losses": [
-                {"name": "states", "layers": {1: 2, 0: 0}},
-                "attention",
-            ],
-        }
+        distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]}
     )
     again = validate(type(config), to_data(config), "again")
 
     assert again == config
     assert frozen(again) == frozen(config)
-    assert frozen(config)["distil.losses"][0]["layers"] == {"1": 2, "0": 0}
+
     assert not {"distil.teacher", "distil.start"} & frozen(config).keys()
 
 
 def test_without_a_teacher_in_memory_only_stored_scores_are_left():
-    distil = tiny(
-        distil={
-            "losses": ["cosine", "scores"],
-            "start": {"layers": [0, 2]},
-        }
-    ).part(TRAINING_KEYS.load_class("distil"))
+    distil = tiny(distil={"losses": ["cosine", "scores"], "start": {"layers": [0, 2]}}).part(
+        TRAINING_KEYS.load_class("distil")
+    )
     assert [loss.name for loss in distil.active] == ["scores"]
     assert distil.start_from is None
 
 
 def test_a_loss_is_named_once():
-    with pytest.raises(
-        ConfigurationError,
-        match="losses: expected one or more, each once, got scores, scores",
-    ):
+    with refused("losses: expected one or more, each once, got scores, scores"):
         tiny(distil={**TEACHER, "losses": ["scores", "scores"]})
 
 
-CHOSEN = [
-    loss("scores", weight=5.0),
-    loss("states", weight=0.5),
-    loss("embeddings"),
-]
+CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddings")]
 
 
 def test_a_student_has_the_names_and_losses_of_its_model():
@@ -70,7 +53,6 @@ def test_a_student_has_the_names_and_losses_of_its_model():
     assert new == ["distillation.states.project.weight", "distillation.embeddings.project.weight"]
     assert [name for name, _ in student.named_parameters()] == [*names, *new]
     assert student.num_parameters() == alone.num_parameters()
-    assert student.reads == alone.reads
 
     tensors = batch()
     found = student.eval()({**tensors, **teacher(tensors)})
@@ -83,22 +65,14 @@ def test_a_student_has_the_names_and_losses_of_its_model():
         "distil/states": 0.5,
         "distil/embeddings": 1.0,
     }
-    assert student.layer_maps == {
-        "states": {"1": 1, "2": 2, "3": 3},
-        "embeddings": {"0": 0},
-    }
-    assert student.lines()[1] == "distil     0.5 x states, student→teacher layers 1→1 2→2 3→3"
-    assert student.lines()[0] == "distil     5 x scores of masked_lm"
+    assert student.layer_maps == {"states": {"1": 1, "2": 2, "3": 3}, "embeddings": {"0": 0}}
 
 
 def test_a_teacher_computes_what_is_compared_alone():
     """Neither heads whose labels a batch lacks nor logits that nothing reads."""
     heads = {"masked_lm": 1.0, "classification": {"classes": 2}}
 
-    for wanted, left in (
-        ({"logits_masked_lm"}, ["masked_lm"]),
-        ({"state_0"}, []),
-    ):
+    for wanted, left in (({"logits_masked_lm"}, ["masked_lm"]), ({"state_0"}, [])):
         teacher = Teacher(model(heads=heads), wanted)
         assert list(teacher.model.heads) == left
         assert teacher(batch()).keys() == {f"teacher_{name}" for name in wanted}
@@ -137,5 +111,5 @@ class Glances(CosineLoss):
 
 def test_a_loss_of_ones_own_says_what_it_reads():
     losses = [{"name": f"{__name__}:Glances"}]
-    with pytest.raises(ConfigurationError, match=r"distil.losses=.*Glances: .*compile=true"):
+    with refused(r"distil.losses=.*Glances: .*compile=true"):
         tiny(compile=True, distil={"teacher": "elsewhere", "losses": losses})

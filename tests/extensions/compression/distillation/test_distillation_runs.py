@@ -34,7 +34,7 @@ def folder(tmp_path_factory, one_rank, shards):
 
 def student(folder, output, losses, *words):
     """Words of a student of two layers."""
-    distil = f"distil={{teacher: {folder / 'teacher'}, losses: {losses}}}"
+    distil = f"distil={{teacher: {folder}/teacher, losses: {losses}}}"
     return [f"output={folder / output}", "model.layers=2", distil, "evaluate.max_rows=32", *words]
 
 
@@ -70,7 +70,7 @@ def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
 
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
-    state = Index.read(steps_in(folder / "whole" / "checkpoints")[-1]).state["distillation"]
+    state = Index.read(steps_in(folder / "whole/checkpoints")[-1]).state["distillation"]
 
     assert state["layers"]["states"] == {"1": 2, "2": 4}
     assert len(state["digest"]) == 32
@@ -102,8 +102,8 @@ def test_the_export_has_no_projections(folder, one_rank):
     )
 
     again = [
-        f"output={folder / 'again'}",
-        f"model.init_from={folder / 'moved'}",
+        f"output={folder}/again",
+        f"model.init_from={folder}/moved",
         *sizes,
         "model.layers=2",
         "steps=1",

@@ -69,12 +69,7 @@ def test_states_and_attention_are_those_of_transformers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"share": {"groups": 1}},
-        {"norm_place": "post", "final_norm": False},
-    ],
+    "changes", [{}, {"share": {"groups": 1}}, {"norm_place": "post", "final_norm": False}]
 )
 def test_nothing_stays_behind_and_nothing_changes(changes):
     one = model(**changes)
@@ -107,11 +102,7 @@ def test_weights_are_those_of_the_loss_of_the_head():
     """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the
     head's loss."""
     tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}
-    for normalize, given in (
-        ("label", batch()),
-        ("row", batch()),
-        ("label", tensors),
-    ):
+    for normalize, given in (("label", batch()), ("row", batch()), ("label", tensors)):
         one = model(heads={"masked_lm": {"weight": 1.0, "normalize": normalize}})
         head = one.heads["masked_lm"]
         with torch.no_grad(), observe(one, {"logits_masked_lm"}) as seen:
@@ -132,12 +123,7 @@ def test_a_row_counts_where_it_has_a_label_and_a_weight():
 
     A weight is no share.
     """
-    head = model(
-        heads={
-            "masked_lm": 1.0,
-            "classification": {"classes": 2},
-        }
-    ).heads["classification"]
+    head = model(heads={"masked_lm": 1.0, "classification": {"classes": 2}}).heads["classification"]
     tensors = {
         **batch(),
         "label": torch.tensor([1, -100, 0, 1]),
@@ -154,17 +140,8 @@ def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(mo
 
     Rows of documents of 5, 4 and 2 tokens, and of 3 and 4.
     """
-    one = model(
-        dim=12,
-        position={"kind": "rope"},
-        local={"window": 2, "global_every": 2},
-    ).eval()
-    documents = torch.tensor(
-        [
-            [0] * 5 + [1] * 4 + [2] * 2,
-            [0] * 3 + [1] * 4 + [1] * 4,
-        ]
-    )
+    one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
+    documents = torch.tensor([[0] * 5 + [1] * 4 + [2] * 2, [0] * 3 + [1] * 4 + [1] * 4])
     tensors = {**batch((11, 7), filler=0), "document_ids": documents}
     tensors["cu_seqlens"] = torch.tensor([0, 5, 9, 11, 14, 18, 22], dtype=torch.int32)
     tensors["max_seqlen"] = torch.tensor(5)

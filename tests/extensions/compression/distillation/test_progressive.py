@@ -6,10 +6,10 @@ And refusals.
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.distillation.observation import observe
 from clozeline.extensions.compression.distillation.student import Student
 from tests.extensions.compression.distillation.pairs import batch, loss, model
+from tests.refusals import refused
 
 LOSSES = [
     loss("states", weight=2.0),
@@ -39,11 +39,7 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
         student.family(tensors)
     real = torch.arange(11) < tensors["lengths"][:, None]
     real &= (tensors["row_weight"] != 0)[:, None]
-    expected_weights = {
-        1: (2.0, 1.0, 1.0),
-        2: (2.0, 1.0, 0.0),
-        3: (2.0, 1.0, 0.0),
-    }
+    expected_weights = {1: (2.0, 1.0, 1.0), 2: (2.0, 1.0, 0.0), 3: (2.0, 1.0, 0.0)}
 
     for step, stage in ((1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (30, 3)):
         stages.enter(step)
@@ -94,16 +90,9 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
     [
         ([loss("scores")], {}, "each of the 3 layers needs a loss .* none compares 1, 2, 3"),
         ([loss("embeddings")], {}, "none compares 1, 2, 3"),
+        ([loss("states", layers={1: 2, 2: 3}), loss("relations")], {}, "none compares 3"),
         (
-            [loss("states", layers={1: 2, 2: 3}), loss("relations")],
-            {},
-            "none compares 3",
-        ),
-        (
-            [
-                loss("states", layers={1: 2, 3: 5}),
-                loss("attention", layers={1: 1}),
-            ],
+            [loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})],
             {},
             "none compares 2: add them",
         ),
@@ -111,5 +100,5 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
     ],
 )
 def test_layers_that_nothing_compares_are_refused(found, changes, expected):
-    with pytest.raises(ConfigurationError, match=rf"distil\.progressive.*{expected}"):
+    with refused(rf"distil\.progressive.*{expected}"):
         Student(model(2, **changes), found, model(7, layers=5).config, progressive=1)

@@ -1,6 +1,5 @@
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.extensions.compression.methods.compressed_models import (
@@ -10,6 +9,7 @@ from tests.extensions.compression.methods.compressed_models import (
     odd_checkpoint,
 )
 from tests.model.small_models import batch_for
+from tests.refusals import refused
 
 CASE = {"keep": (0, 2)}
 
@@ -66,15 +66,11 @@ def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
         ({}, {"keep": (1, 1)}, "different layers"),
         ({}, {"keep": (1,), "keep_decoder": (0,)}, "has one stack"),
         ({"share": ShareConfig(groups=1)}, {"keep": (0,)}, "share"),
-        (
-            {"local": LocalConfig(window=2, global_every=3)},
-            {"keep": (0, 3)},
-            "such layers stay",
-        ),
+        ({"local": LocalConfig(window=2, global_every=3)}, {"keep": (0, 3)}, "such layers stay"),
         ({"scale_by_depth": True}, {"keep": (0, 2)}, "scale_by_depth"),
         ({"first_norm": False, "norm_place": "pre"}, {"keep": (1, 2)}, "first_norm"),
     ],
 )
 def test_layers_that_cannot_be_kept_are_refused(changes, options, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with refused(message):
         compressed(odd_checkpoint(**changes), "layers", **options)

@@ -80,10 +80,7 @@ def plain_adamw(parameters):
     """The optimizer of these runs in plain torch; each step sets its rate."""
     own = list(parameters)
     groups = [
-        {
-            "params": [p for p in own if (p.dim() >= 2) == wide],
-            "weight_decay": 0.1 * wide,
-        }
+        {"params": [p for p in own if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
         for wide in (True, False)
     ]
     return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)

@@ -4,11 +4,11 @@ afterwards."""
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.registries import PRUNING
 from clozeline.model.build import build_model
 from clozeline.train.hooks import StepInfo
 from tests.extensions.compression.pruning.pruned import plain_adamw, pruned, started, train
+from tests.refusals import refused
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 CASE = {"prune": {"p": 0.5}}
@@ -130,5 +130,5 @@ def test_families_without_plain_layers_are_refused():
 
     with torch.device("meta"):
         built = Model(tiny(model=LSTM).model, VOCABULARY)
-    with pytest.raises(ConfigurationError, match="standard Transformer layers"):
+    with refused("standard Transformer layers"):
         PRUNING.resolve("layer_drop").build().describe(built, 8)

@@ -28,7 +28,7 @@ def folder(tmp_path_factory, one_rank, shards):
 def words(folder, output, *others):
     return [
         f"output={folder / output}",
-        f"model.init_from={folder / 'dense'}",
+        f"model.init_from={folder}/dense",
         "evaluate.max_rows=32",
         *others,
     ]
@@ -40,11 +40,7 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
 
     config = folder / "train.yaml"
 
-    assert one_rank.run(
-        start,
-        config,
-        words(folder, name, WAYS[name], "steps=6"),
-    ) == [(0, "")]
+    assert one_rank.run(start, config, words(folder, name, WAYS[name], "steps=6")) == [(0, "")]
     # the export is the weights times the mask
     found = StoredCheckpoint.find(folder / name)
     reader = CheckpointReader(found.folder, found.index)
