@@ -16,12 +16,12 @@ def test_studies_load(path):
     load_study(path)
     check_recipe(load_recipe(path, ["output=runs"]))
     # a variant or a base may have the head
-    has_head = "\n    heads:" in path.read_text(encoding="utf-8")
+    has_head = "\n    heads:" in path.read_text()
     head = [] if has_head else ["model.heads={masked_lm: 1.0}"]
     load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])
     load_config(Study, path)
 
 
 def test_prompts_load():
-    for path in (HOME / "configs" / "prompts").glob("*.yaml"):
+    for path in (HOME / "configs/prompts").glob("*.yaml"):
         load_config(Template, path)

@@ -162,16 +162,9 @@ def judge(result, good, file):
             for other, content in result.files.items()
             if f"{other} is removed" not in error
         }
-        if (answer.code, result.words, files) == (
-            good.answer.code,
-            good.words,
-            good.files,
-        ):
+        if (answer.code, result.words, files) == (good.answer.code, good.words, good.files):
             return ""
-        usual = {
-            *good.answer.out.splitlines(),
-            *good.answer.error.splitlines(),
-        }
+        usual = {*good.answer.out.splitlines(), *good.answer.error.splitlines()}
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
         name = Path(file).name
         step = Path(file).parent.name
@@ -230,12 +223,7 @@ def kind_of(file):
         "importedN",
     }
 
-    return "/".join(
-        [
-            *[part for part in path.parts[:-1] if part in shown][-1:],
-            path.name,
-        ]
-    )
+    return "/".join([*[part for part in path.parts[:-1] if part in shown][-1:], path.name])
 
 
 def stamps(root):

@@ -23,7 +23,7 @@ def module(each, path):
 
 
 def says_torch(path):
-    return "torch" in (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    return "torch" in (ast.get_docstring(ast.parse(path.read_text())) or "")
 
 
 def test_files_without_a_word_of_torch_import_none():
@@ -48,6 +48,6 @@ def test_algorithms_import_nothing_from_above(folders, above):
     for each, path, inside in FILES:
         if each.name == "tasks":
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8")) if inside & folders else ast.Module([])
+        tree = ast.parse(path.read_text()) if inside & folders else ast.Module([])
         modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not [name for name in modules if name.startswith(above)], module(each, path)

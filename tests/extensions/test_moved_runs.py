@@ -68,15 +68,12 @@ def moved(trained, tmp_path, monkeypatch):
 
 
 def test_what_needs_no_rows_needs_no_sets(moved, capsys):
-    encoder = str(moved / "masked_lm")
-    decoder = str(moved / "causal_lm")
-    Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")
-    Path("rows.jsonl").write_text(
-        '{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8"
-    )
+    encoder = f"{moved}/masked_lm"
+    decoder = f"{moved}/causal_lm"
+    Path("text.txt").write_text("The cat is on the page.\n")
+    Path("rows.jsonl").write_text('{"text": "a good film"}\n{"text": "a bad one"}\n')
     Path("template.yaml").write_text(
-        "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n",
-        encoding="utf-8",
+        "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n"
     )
     calls = [
         (fill_mask.main, [encoder, "--text", SENTENCE]),
@@ -93,17 +90,17 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
 
     assert (Path("exported") / "tokenizer.json").is_file()
 
-    card = (Path("exported") / "README.md").read_text(encoding="utf-8")
+    card = (Path("exported") / "README.md").read_text()
 
     assert "masked_lm" in card
 
     tokenizer = find_clozeline_tokenizer(moved / "masked_lm")
 
-    assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
+    assert {path.parent for path in tokenizer.files} == {moved / "masked_lm/tokenizer"}
 
 
 def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, capsys):
-    run_ = str(moved / "masked_lm")
+    run_ = f"{moved}/masked_lm"
     manifest = example_sets(trained / "sets")["masked_lm"][0]
 
     assert explain_batch.main([str(manifest), "--samples", "0", "--json"]) == 0
@@ -118,7 +115,7 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, c
     for command, words in calls:
         assert command(words) == 74, words
         said = capsys.readouterr().err
-        assert str(trained / "out/corrupt/masked_lm/train") in said, words
+        assert f"{trained}/out/corrupt/masked_lm/train" in said, words
         assert "data.shards=" in said, words
         assert command([*words, f"data.shards={manifest}"]) == 0, (words, capsys.readouterr().err)
 

@@ -11,6 +11,7 @@ from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.refusals import refused
 
 MODULE = "tests.extensions.datatrove.changing_reader"
 
@@ -115,5 +116,5 @@ def test_mistakes_are_named(changes, said, tmp_path, entry):
 
 
 def test_the_plan_of_a_run_that_has_read_nothing_says_so(tmp_path, entry):
-    with pytest.raises(ConfigurationError, match="nothing has been read yet"):
+    with refused("nothing has been read yet"):
         load_plan(recipe_for(entry(), tmp_path / "out"))

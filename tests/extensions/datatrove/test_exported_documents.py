@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.errors import PartialFailureError
 from clozeline.extensions.datatrove.commands.export_documents import main as export_documents
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.document import Document
@@ -18,6 +18,7 @@ from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from tests.pipeline.captures import http, members, page, record
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 from tests.pipeline.miniature import text, write_recipe
+from tests.refusals import refused
 
 EXTRAS = (
     {"id": "r-1", "score": 0.1, "deep": {"a": [1, None, {"b": "é"}]}},
@@ -30,7 +31,7 @@ DATES = ("1969-12-31T23:59:59+00:00", "2024-02-29T12:00:00+01:00", "0001-01-02",
 
 def tables(folder):
     """Every column of the documents of a run, by uid."""
-    files = sorted((folder / "clean" / "documents").glob("*.arrow"))
+    files = sorted((folder / "clean/documents").glob("*.arrow"))
     parts = [pa.ipc.open_file(pa.OSFile(str(file))).read_all() for file in files]
     rows = [row for part in parts for row in part.to_pylist()]
     assert {name for row in rows for name in row} == set(DOCUMENT_SCHEMA.names)
@@ -47,21 +48,21 @@ def first(tmp_path_factory):
         | EXTRAS[number % 4]
         for number in range(12)
     ]
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pages = [record(http(page(number)), f"http://p.example/{number}") for number in range(3)]
     (folder / "pages.warc.gz").write_bytes(members(pages))
-    (folder / "pairs.tsv").write_text("It is raining.\tEs regnet.\nYes.\tJa.\n", encoding="utf-8")
+    (folder / "pairs.tsv").write_text("It is raining.\tEs regnet.\nYes.\tJa.\n")
     (folder / "code.txt").write_bytes("def f():\r\n\treturn '\u2028\x0c\x00'\n\n\n".encode())
     entries = [
         {
-            "path": str(folder / "rows.jsonl"),
+            "path": f"{folder}/rows.jsonl",
             "source": "rows",
             "date_key": "day",
             "language_key": "lang",
         },
-        {"path": str(folder / "pages.warc.gz"), "source": "pages"},
-        {"path": str(folder / "pairs.tsv"), "language": "en", "target_language": "de"},
-        {"path": str(folder / "code.txt"), "source": "code"},
+        {"path": f"{folder}/pages.warc.gz", "source": "pages"},
+        {"path": f"{folder}/pairs.tsv", "language": "en", "target_language": "de"},
+        {"path": f"{folder}/code.txt", "source": "code"},
     ]
     clean = {"language": None, "filters": ["pii"], "sources": {"code": {"normalize": "none"}}}
     run_clean(entries, folder / "out", clean)
@@ -69,7 +70,7 @@ def first(tmp_path_factory):
 
     assert len(documents) == 18
     assert all(any(row[name] for row in documents) for name in DOCUMENT_SCHEMA.names)
-    (folder / "out" / "clean" / "index.arrow").touch()  # `decontaminate` writes one
+    (folder / "out/clean/index.arrow").touch()  # `decontaminate` writes one
     return folder / "out", documents
 
 
@@ -77,8 +78,7 @@ def exported(first, folder, form):
     """The files of an export; `pandas` and `csv` are what another program makes of it."""
     written = "jsonl" if form == "jsonl" else "parquet"
     assert (
-        export_documents([str(first / "clean"), f"output={folder / written}", f"format={written}"])
-        == 0
+        export_documents([f"{first}/clean", f"output={folder / written}", f"format={written}"]) == 0
     )
     if form not in ("pandas", "csv"):
         return folder / written
@@ -126,7 +126,7 @@ def test_lines_of_json_are_plain(first, tmp_path, capsys):
 
 
 def test_a_folder_without_documents_is_refused(tmp_path, capsys):
-    assert export_documents([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
+    assert export_documents([str(tmp_path), f"output={tmp_path}/out"]) == 64
     assert "give a stage such as OUT/dedup" in capsys.readouterr().err
 
 
@@ -163,13 +163,13 @@ def test_any_document_comes_back(tmp_path_factory, form, documents):
     folder = tmp_path_factory.mktemp("any")
     written = [document.replace_text(document.text) for document in documents]
     (folder / "first").mkdir()
-    write_documents(folder / "first" / "000000.arrow", written)
-    words = [str(folder / "first"), f"output={folder / 'files'}", f"format={form}"]
+    write_documents(folder / "first/000000.arrow", written)
+    words = [f"{folder}/first", f"output={folder}/files", f"format={form}"]
 
     assert export_documents(words) == 0
 
     clean = {"language": None, "filters": [], "normalize": "none"}
-    entry = {"path": str(folder / "files"), "exported": True}
+    entry = {"path": f"{folder}/files", "exported": True}
     again = run_clean(entry, folder / "again", clean)
     computed = {"host", "n_words"}
     found = [each.as_row() for each in again.documents]
@@ -190,7 +190,7 @@ def test_a_program_may_change_texts_add_columns_and_leave_some_out(first, tmp_pa
         for row in rows
     ]
     graded = [json.dumps({**json.loads(line), "grade": 3, "id": "new"}) for line in lines]
-    changed.write_text("\n".join(graded), encoding="utf-8")
+    changed.write_text("\n".join(graded))
     entry = {"path": str(changed), "exported": True, "source": "graded"}
     again = run_clean(entry, tmp_path / "again")
     before = {row["uid"]: row for row in documents}
@@ -228,8 +228,8 @@ GOOD = {"uid": "0" * 31 + "1", "text": "A text.", "extra": {}}
 )
 def test_a_row_with_an_unusable_column_is_counted_and_names_it(tmp_path, column, value):
     rows = [GOOD, {**GOOD, "uid": "0" * 31 + "2", column: value}]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    done = run_clean({"path": str(tmp_path / "rows.jsonl"), "exported": True}, tmp_path / "out")
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run_clean({"path": f"{tmp_path}/rows.jsonl", "exported": True}, tmp_path / "out")
 
     assert [each.uid.hex() for each in done.documents] == [GOOD["uid"]]
     assert done.nonzero("malformed") == {"bad_document": 1}
@@ -239,7 +239,7 @@ def test_a_row_with_an_unusable_column_is_counted_and_names_it(tmp_path, column,
 def test_keys_that_contradict_each_other_are_refused(tmp_path):
     for key in ({"text_key": "body"}, {"date_key": "day"}, {"split": {"pattern": "^C"}}):
         entry = {"path": "x.jsonl", "reader": "jsonl", "exported": True, **key}
-        with pytest.raises(ConfigurationError, match=next(iter(key))):
+        with refused(next(iter(key))):
             recipe_for(entry, tmp_path)
 
 
@@ -256,46 +256,16 @@ plan: {shard_bytes: 10000000}
 """
 
 
-def write_rows(folder):
-    rows = [
-        {"text": text(number, 6), "id": f"r{number}", "license": f"l{number % 3}"}
-        for number in range(30)
-    ]
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return folder / "rows.jsonl"
-
-
 def run(folder, name, source, corpus):
     recipe = write_recipe(folder, RECIPE.replace("CORPUS", corpus))
     return main(["--config", str(recipe), f"input={source}", f"output={folder / name}"])
 
 
-def test_sets_of_an_export_are_those_of_the_first_run(tmp_path):
-    """Uids decide order, held-out documents and every draw."""
-    assert run(tmp_path, "first", write_rows(tmp_path), "one") == 0
-
-    files = exported(tmp_path / "first", tmp_path, "jsonl")
-
-    assert run(tmp_path, "again", f"{{path: {files}, exported: true}}", "two") == 0
-
-    shards = [
-        file.relative_to(tmp_path / "first")
-        for stage in ("encode", "group", "corrupt")
-        for file in (tmp_path / "first" / stage).rglob("*.arrow")
-        if file.name.startswith(("shard-", "documents-"))
-    ]
-
-    assert len(shards) == 6
-
-    for file in shards:
-        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()
-
-
 def test_an_export_that_is_read_twice_is_refused(tmp_path, capsys):
     (tmp_path / "files").mkdir()
     twice = "\n".join([json.dumps(GOOD)] * 2)
-    (tmp_path / "files" / "a.jsonl").write_text(twice, encoding="utf-8")
-    entry = {"path": str(tmp_path / "files"), "exported": True}
+    (tmp_path / "files/a.jsonl").write_text(twice)
+    entry = {"path": f"{tmp_path}/files", "exported": True}
 
     with pytest.raises(PartialFailureError, match=r"two documents have the uid 0{31}1.*once"):
         run_clean(entry, tmp_path / "one")
@@ -304,10 +274,10 @@ def test_an_export_that_is_read_twice_is_refused(tmp_path, capsys):
     rows = [{**GOOD, "uid": f"{number:032x}", "text": text(number)} for number in range(1, 9)]
     for name in "ab":
         lines = "\n".join(map(json.dumps, rows))
-        (tmp_path / "files" / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    source = f"{{path: {tmp_path / 'files'}, exported: true}}"
+        (tmp_path / "files" / f"{name}.jsonl").write_text(lines)
+    source = f"{{path: {tmp_path}/files, exported: true}}"
     recipe = write_recipe(tmp_path, RECIPE.replace("plan: {", "plan: {unit_bytes: 4096, "))
-    words = ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'two'}"]
+    words = ["--config", str(recipe), f"input={source}", f"output={tmp_path}/two"]
 
     assert main(words) == 65
     assert "8 documents have the same uid" in capsys.readouterr().err

@@ -9,7 +9,6 @@ import sys
 import pytest
 import yaml
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.commands.evaluate import SuiteOptions, evaluate_mode
 from clozeline.extensions.evaluation.lm_eval_tasks import RunScores, task_scores
 from clozeline.extensions.published.commands.export_model import main as export
@@ -19,6 +18,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.miniature import text
+from tests.refusals import refused
 from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run
 
@@ -73,7 +73,7 @@ def write_tasks(folder):
     ]
 
     (folder / "items.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
-    files = {"dataset_kwargs": {"data_files": {"test": str(folder / "items.jsonl")}}}
+    files = {"dataset_kwargs": {"data_files": {"test": f"{folder}/items.jsonl"}}}
 
     for name, task in TASKS.items():
         (folder / f"{name}.yaml").write_text(
@@ -90,7 +90,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_DATASETS_CACHE", f"{tmp_path}/cache")
     tasks = write_tasks(tmp_path / "tasks")
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
     options = SuiteOptions(run=tmp_path / "run", suite="lm_eval", tasks=(*TASKS,), input=tasks)
@@ -99,8 +99,8 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     assert (
         export(
             [
-                str(tmp_path / "run"),
-                str(tmp_path / "hf"),
+                f"{tmp_path}/run",
+                f"{tmp_path}/hf",
                 "--type",
                 "gpt2",
             ]
@@ -108,7 +108,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
         == 0
     )
 
-    harness = HFLM(pretrained=str(tmp_path / "hf"), device="cpu", dtype="float32", batch_size=1)
+    harness = HFLM(pretrained=f"{tmp_path}/hf", device="cpu", dtype="float32", batch_size=1)
     manager = TaskManager(include_path=str(tasks), include_defaults=False)
     expected = simple_evaluate(harness, tasks=[*TASKS], task_manager=manager, bootstrap_iters=0)
 
@@ -186,14 +186,11 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     assert found == pytest.approx(expected, abs=1e-4)
     assert not greedy
 
-    with pytest.raises(ConfigurationError, match="which a masked LM does not"):
+    with refused("which a masked LM does not"):
         scores.continue_text("the", {})
 
 
 def test_the_way_out_without_the_harness(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):
+    with refused(r"install clozeline\[lm-eval\]"):
         task_scores(encoder[1], ["any"], tmp_path)
-    for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
-        with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
-            SuiteOptions(**keys, run=tmp_path, input=tmp_path)

@@ -13,7 +13,6 @@ import transformers
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.perplexity import (
     TokenNgrams,
     WordNgrams,
@@ -27,17 +26,19 @@ from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from tests.refusals import refused
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
 ENCODER_DECODER = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
+
 TEXTS = ["the page of the book is long é.", "a", "another page of another book"]
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     return path
 
 
@@ -54,11 +55,6 @@ def test_texts_follow_the_end_of_another(decoder, texts):
     assert found["bytes"] == sum(len(text.encode()) for text in TEXTS)
     assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / found["bytes"])
     assert (found["documents"], found["first_token"]) == (3, "scored")
-
-    lines = [*perplexity_lines(found | {"step": 3})]
-
-    assert lines[0].startswith(f"perplexity {found['perplexity']:.3f}: ")
-    assert "bits per byte; step 3" in lines[0]
 
 
 def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, monkeypatch):
@@ -84,7 +80,7 @@ def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, mo
 
 def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
     _, trained = decoder
-    manifest = example_sets(shard_sets)["causal_lm"][1].parents[1] / "heldout" / "manifest.json"
+    manifest = example_sets(shard_sets)["causal_lm"][1].parents[1] / "heldout/manifest.json"
     rows = [
         part.tolist()
         for row in open_shards(manifest)
@@ -99,7 +95,6 @@ def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
         -sum(float(own.sum()) for own in scores) / found["tokens"]
     )
     assert (found["bytes"], found["first_token"]) == (None, "context")
-    assert f"{len(rows)} pieces of documents" in "\n".join(perplexity_lines(found | {"step": 3}))
 
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):
@@ -124,28 +119,25 @@ def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path)
             "perplexity needs uncorrupted rows, got those of mask",
         ),
     ):
-        with pytest.raises(ConfigurationError, match=message):
+        with refused(message):
             perplexity_scores(trained, *given)
 
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(ConfigurationError, match="expected tokens to score, got none"):
+    with refused("expected tokens to score, got none"):
         perplexity_scores(trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **ENCODER_DECODER)
-    with pytest.raises(ConfigurationError, match="which prepares no score of texts"):
+    with refused("which prepares no score of texts"):
         perplexity_scores(TrainedModel.open(tmp_path), texts, None, None)
 
 
 def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     _, trained = decoder
     counted = tmp_path / "counted.txt"
-    counted.write_text(
-        "the page of the book is long. another page of another book", encoding="utf-8"
-    )
+    counted.write_text("the page of the book is long. another page of another book")
     found = perplexity_scores(trained, texts, window=40, stride=40, baseline=counted, ngram=2)
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [
-        [end, *one.ids.tolist()]
-        for one in trained.tokenizer.encode([*TEXTS, counted.read_text(encoding="utf-8")])
+        [end, *one.ids.tolist()] for one in trained.tokenizer.encode([*TEXTS, counted.read_text()])
     ]
     model = TokenNgrams(rows[-1:], 2, trained.model.vocab_size)
     nats = -sum(model.log_probabilities(row).sum() for row in rows[:-1])
@@ -159,14 +151,7 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
 
     lines = [*perplexity_lines(found | {"step": 3})]
 
-    assert lines[-1].startswith(f"  baseline 2-gram of {len(rows[-1]) - 1:,} tokens: perplexity ")
-
-    worse = (
-        f"({found['perplexity']:.0f} against {found['baseline']['perplexity']:.0f}; lower is "
-        "better)"
-    )
-
-    assert lines[-1].endswith(f"worse than this baseline {worse}")
+    assert "worse than this baseline" in lines[-1]
 
 
 @pytest.mark.parametrize("window", [48, 9, 3])
@@ -179,7 +164,7 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
     run = bert
     trained = TrainedModel.open(bert)
 
-    assert export([str(run), str(tmp_path / "exported")]) == 0
+    assert export([str(run), f"{tmp_path}/exported"]) == 0
 
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "exported").eval()
     specials = trained.tokenizer.vocabulary.specials
@@ -210,21 +195,8 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
 
     assert found["nats"] == pytest.approx(total / count, abs=1e-5)
     assert found["pseudo_perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
-    assert (
-        found["tokens"],
-        found["score"],
-        found["window"],
-    ) == (count, kind, window)
-    assert found["bits_per_byte"] == pytest.approx(
-        total / math.log(2) / sum(len(text.encode()) for text in TEXTS)
-    )
-
-    lines = [*perplexity_lines(found | {"step": 3})]
-
-    assert lines[0].startswith(f"pseudo-perplexity {found['pseudo_perplexity']:.3f} ({kind}): ")
-    assert lines[1].endswith(
-        f"each masked in a window of {window}; not comparable with a causal perplexity"
-    )
+    assert (found["tokens"], found["window"]) == (count, window)
+    assert "not comparable with a causal" in "\n".join(perplexity_lines(found | {"step": 3}))
 
 
 def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_path):
@@ -241,9 +213,7 @@ def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_pa
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
-    with pytest.raises(
-        ConfigurationError, match=r"score=pll: the run was not trained for it.* allowed: causal"
-    ):
+    with refused(r"score=pll: the run was not trained for it.* allowed: causal"):
         perplexity_scores(decoder[1], texts, None, None, score="pll")
 
     for given, score, message in (
@@ -269,7 +239,7 @@ def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts,
             "score=pll_word needs texts",
         ),
     ):
-        with pytest.raises(ConfigurationError, match=message):
+        with refused(message):
             perplexity_scores(encoder[1], *given, score=score)
 
 
@@ -326,25 +296,13 @@ class SlowKneserNey:
 
 
 DOCUMENTS = st.lists(
-    st.lists(
-        st.integers(0, V - 1),
-        min_size=1,
-        max_size=12,
-    ),
-    min_size=1,
-    max_size=6,
+    st.lists(st.integers(0, V - 1), min_size=1, max_size=12), min_size=1, max_size=6
 ).filter(lambda documents: any(len(document) > 1 for document in documents))
 
 
 @settings(max_examples=60, deadline=None)
 @hypothesis.given(
-    DOCUMENTS,
-    st.lists(
-        st.integers(0, V - 1),
-        min_size=2,
-        max_size=8,
-    ),
-    st.integers(1, 4),
+    DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4)
 )
 def test_probabilities_are_those_of_the_formulas(documents, text, order):
     slow = SlowKneserNey(documents, order)
@@ -359,25 +317,13 @@ def test_probabilities_are_those_of_the_formulas(documents, text, order):
 
 def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id():
     model = WordNgrams(["the cat saw the dog .", "the dog ran"])
-    ids = {
-        "": 0,
-        "the": 1,
-        "cat": 2,
-        "saw": 3,
-        "dog": 4,
-        ".": 5,
-        "ran": 6,
-        "zebra": 7,
-    }
+    ids = {word: at for at, word in enumerate(["", "the", "cat", "saw", "dog", ".", "ran"])}
     documents = [[0, 1, 2, 3, 1, 4, 5], [0, 1, 4, 6]]
 
     assert model.words == 9
 
     for text in ("the dog", "zebra ran.", "unicorn ran ."):
-        row = [
-            0,
-            *(ids.get(word, 7) for word in text.replace(".", " .").split()),
-        ]
+        row = [0, *(ids.get(word, 7) for word in text.replace(".", " .").split())]
         for order in (1, 2):
             expected = TokenNgrams(documents, order, 8).log_probabilities(row).sum()
             assert model.log_probability(text, order) == pytest.approx(expected)

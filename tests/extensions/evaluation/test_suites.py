@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from clozeline import HOME
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.extensions.evaluation import masked_facts
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
-from clozeline.extensions.evaluation.last_word_prediction import last_word_lines, read_passages
+from clozeline.extensions.evaluation.last_word_prediction import read_passages
 from clozeline.extensions.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.extensions.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.extensions.evaluation.perplexity import WordNgrams
@@ -18,6 +18,7 @@ from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScore
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline import task_files
 from tests.pipeline.task_files import make_sets, write_recipe_of, write_vocabulary
+from tests.refusals import refused
 from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run_on
 
@@ -54,21 +55,7 @@ class Table(TextScorer):
 
 def write(path, pairs):
     names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
-    rows = [
-        dict(
-            zip(
-                names,
-                (
-                    one.good,
-                    one.bad,
-                    one.paradigm,
-                    one.phenomenon,
-                ),
-                strict=True,
-            )
-        )
-        for one in pairs
-    ]
+    rows = [dict(zip(names, vars(one).values(), strict=False)) for one in pairs]
     path.write_text("".join(json.dumps(row | {"pairID": "1"}) + "\n" for row in rows))
 
 
@@ -84,11 +71,7 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     }
     assert found["accuracy"] == pytest.approx((1 / 3 + 0 + 1) / 3)
     assert found["phenomena"] == {"morphology": pytest.approx(1 / 3), "syntax": 0.5}
-    assert (
-        found["n"],
-        found["ties"],
-        found["paradigms"]["agreement"]["ties"],
-    ) == (6, 1, 1)
+    assert (found["n"], found["ties"], found["paradigms"]["agreement"]["ties"]) == (6, 1, 1)
     assert found["same_length"] == {"n": 4, "accuracy": 0.75}
 
     by_paradigm = {name: one["baselines"] for name, one in found["paradigms"].items()}
@@ -118,10 +101,7 @@ def test_files_in_the_format_of_blimp(tmp_path):
         '"y"}\n'
     )
 
-    assert read_pairs(path) == [
-        Pair("a b", "b a", "order", "pairs"),
-        Pair("c", "d", "x", "y"),
-    ]
+    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "x", "y")]
 
     (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')
 
@@ -131,7 +111,7 @@ def test_files_in_the_format_of_blimp(tmp_path):
         read_pairs(tmp_path)
 
     (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(ConfigurationError, match=r"none\.jsonl: expected rows of .*it is empty"):
+    with refused(r"none\.jsonl: expected rows of .*it is empty"):
         read_pairs(tmp_path / "none.jsonl")
 
 
@@ -193,21 +173,12 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     text.write_text("the page of the book .")
     ordered = Pair(text.read_text(), "page the book of the .", "order", "syntax")
     write(pairs, [ordered, Pair("a page", "a a", "noun", "syntax")])
-    keys = [
-        "suite=blimp",
-        f"input={pairs}",
-        f"baseline={text}",
-        f"output={tmp_path / 'scores.json'}",
-    ]
+    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path}/scores.json"]
 
     assert evaluate([str(decoder[0]), *keys]) == 0
 
-    printed = capsys.readouterr().out
-
-    assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
-    assert "  (mean of its paradigms)\n" in printed
-
-    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert "2 pairs of 2 paradigms, 0 ties" in capsys.readouterr().out
+    found = json.loads((tmp_path / "scores.json").read_text())
 
     assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
@@ -219,18 +190,12 @@ PASSAGES = ["the page of the book", "a page of another page", "one book", "unrea
 def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     (run, trained), file = decoder, tmp_path / "passages.jsonl"
     end = trained.tokenizer.vocabulary.specials["eos"]
-    row = [
-        end,
-        *trained.tokenizer.encode(["the page of"])[0].ids.tolist(),
-    ]
+    row = [end, *trained.tokenizer.encode(["the page of"])[0].ids.tolist()]
     for _ in range(3):  # a passage that ends as the model would write
         row.append(int(compute_row_scores(trained, row, "lm")[-1].argmax()))
     own = trained.tokenizer.decode(row[1:])
     passages = [*PASSAGES, own]
-    file.write_text(
-        "".join(f"{json.dumps({'text': text})}\n" for text in [*passages, "alone"]),
-        encoding="utf-8",
-    )
+    file.write_text("".join(f"{json.dumps({'text': text})}\n" for text in [*passages, "alone"]))
     right = 0
     total = 0.0
 
@@ -258,12 +223,12 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
 def test_passages_of_lines(tmp_path):
     """A line of plain text is a passage, as published; one word alone is no test."""
     path = tmp_path / "test.txt"
-    path.write_text("one two\n\nthree\n four five \n", encoding="utf-8")
+    path.write_text("one two\n\nthree\n four five \n")
 
     assert read_passages(path) == ["one two", "three", "four five"]
 
-    path.write_text("one\n", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="expected passages of two words or more"):
+    path.write_text("one\n")
+    with refused("expected passages of two words or more"):
         read_passages(path)
 
 
@@ -305,12 +270,11 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
         text
         + line("it [MASK].", "qzxkvqzxkv")
         + line("[MASK] it", words[0], "start")
-        + line('it "[MASK]"', words[0], "quote"),
-        encoding="utf-8",
+        + line('it "[MASK]"', words[0], "quote")
     )
-    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    (tmp_path / "words.txt").write_text("\n".join(words))
 
-    for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
+    for given, compete in ((["candidates=" + f"{tmp_path}/words.txt"], words), ([], words[:4])):
         capsys.readouterr()
 
         assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
@@ -323,21 +287,12 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
 
         assert found["p_at_1"] == pytest.approx((sum(first[:9]) / 9 + sum(first[9:]) / 4) / 2)
         assert "p_at_10" not in found  # of so few candidates, nearly all are among the first ten
-        assert (
-            found["n"],
-            found["skipped"],
-            found["candidates"],
-        ) == (13, 3, len(compete))
+        assert (found["n"], found["skipped"], found["candidates"]) == (13, 3, len(compete))
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
 
     assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
-
-    printed = capsys.readouterr().out
-
-    assert "13 of 16 facts" in printed
-    assert "a share of 13 facts decides nothing" in printed
-    assert "P@10" not in printed
+    assert "a share of 13 facts decides nothing" in capsys.readouterr().out
 
 
 def test_a_model_that_predicts_the_next_position_answers_before_the_mask(
@@ -349,7 +304,7 @@ def test_a_model_that_predicts_the_next_position_answers_before_the_mask(
     words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
     facts = [(f"it was {number}", words[number % 5], words[number % 4]) for number in range(12)]
     text = "".join(line(f"{before} [MASK] {after}", word, "R") for before, after, word in facts)
-    (tmp_path / "facts.jsonl").write_text(text, encoding="utf-8")
+    (tmp_path / "facts.jsonl").write_text(text)
 
     found = masked_facts.score(trained, tmp_path / "facts.jsonl", None)
 
@@ -369,38 +324,15 @@ def test_a_model_that_predicts_the_next_position_answers_before_the_mask(
     ("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)]
 )
 def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported):
-    facts = [
-        Fact("a ", " b", "c", "R"),
-        Fact("a ", " b", "d", "R"),
-    ]
+    facts = [Fact("a ", " b", "c", "R"), Fact("a ", " b", "d", "R")]
     scores = _mean_over_relations(facts, np.array([3, 40]), candidates)
     assert scores.get("p_at_10") == (0.5 if is_reported else None)
-
-
-@pytest.mark.parametrize(
-    ("nats", "shown"), [(2.0, "2.00 nats per word, perplexity 7.39"), (24.9, "24.90 nats per word")]
-)
-def test_a_perplexity_is_shown_where_it_can_be_read(nats, shown):
-    scores = {
-        "suite": "lambada",
-        "n": 200,
-        "truncated": 0,
-        "skipped": 0,
-        "step": 1,
-        "accuracy": 0.5,
-        "nats": nats,
-    }
-
-    lines = [*last_word_lines({**scores, "baselines": {"majority": 0.2}})]
-
-    assert lines[1].endswith(shown)
 
 
 def test_files(tmp_path):
     path = tmp_path / "P19.jsonl"
     path.write_text(
-        '{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n',
-        encoding="utf-8",
+        '{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n'
     )
 
     assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]
@@ -409,14 +341,14 @@ def test_files(tmp_path):
         '{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n',
         '{"masked_sentence": "a [MASK]"}\n',
     ):
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text)
         with pytest.raises(
             IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"
         ):
             read_facts(path)
 
-    path.write_text("\n", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"P19\.jsonl: expected rows of .*blank line"):
+    path.write_text("\n")
+    with refused(r"P19\.jsonl: expected rows of .*blank line"):
         read_facts(path)
 
 
@@ -439,26 +371,20 @@ def run_and_task(tmp_path_factory):
             good = bool(draws.integers(2))
             before = draws.choice(FILLERS, 2).tolist()
             after = draws.choice(FILLERS, 1).tolist()
-            tagged = [
-                *((word, "DET") for word in before),
-                ("good" if good else "bad", "ADJ"),
-            ]
-            tagged += [
-                ("plot", "NOUN" if good else "VERB"),
-                *((word, "DET") for word in after),
-            ]
+            tagged = [*((word, "DET") for word in before), ("good" if good else "bad", "ADJ")]
+            tagged += [("plot", "NOUN" if good else "VERB"), *((word, "DET") for word in after)]
             lines += [
                 f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_"
                 for at, (word, tag) in enumerate(tagged, 1)
             ]
             lines.append("")
 
-        (files / f"{name}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (files / f"{name}.conllu").write_text("\n".join(lines) + "\n")
 
     write_recipe_of(folder, "{name: conllu, task: toy, column: upos}", max_length=16)
     task = task_files.run(folder, write_vocabulary(folder / "words"))
     model = {"model__dropout": {}, "model__init": {"std": 0.3}}
-    write_run_on(folder / "run", task / "train" / "manifest.json", [1], 1, **model)
+    write_run_on(folder / "run", task / "train/manifest.json", [1], 1, **model)
     return folder / "run", task
 
 
@@ -485,8 +411,6 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     )
     assert scores["layers"][0]["accuracy"] < 0.95
     assert scores["layers"][layers]["accuracy"] > 0.97
-    assert evaluate([str(run), "probe=layers", f"task={task}"]) == 0
-    assert "300 words, 60 ambiguous" in capsys.readouterr().out
 
 
 def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from clozeline import plugins
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.inference.commands.fill_mask import iterate_masked_words
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
 from clozeline.extensions.inference.commands.generate import main as generate
@@ -16,7 +15,6 @@ from clozeline.extensions.inference.filled_text import fill_text, parts_of
 from clozeline.extensions.inference.generation import (
     blank_after,
     find_language_token,
-    parts_note,
     prompt_ids,
     split_prompt,
 )
@@ -25,7 +23,6 @@ from clozeline.model.generation.generate import generate_beams
 from clozeline.model.heads.masked_lm import MaskedLMHead
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.row_form import RowForm, join_forms
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -33,6 +30,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, guesses
 from tests.pipeline.corruption_cases import one_sample
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
+from tests.refusals import refused
 from tests.tools.small_run import compute_row_scores, example_sets
 from tests.train.written_runs import write_run
 
@@ -52,14 +50,7 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
 
     assert wanted[0].ids != first.ids
 
-    keys = [
-        "mode=beam",
-        "width=3",
-        "max_tokens=5",
-        "length_penalty=0.6",
-        "length_form=gnmt",
-        "min_tokens=2",
-    ]
+    keys = "mode=beam width=3 max_tokens=5 length_penalty=0.6 length_form=gnmt min_tokens=2".split()
 
     assert generate([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
 
@@ -97,10 +88,10 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
     assert generate([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
     assert capsys.readouterr().out == "".join(wanted)
 
-    (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n", encoding="utf-8")
+    (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n")
 
     assert (
-        generate([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"])
+        generate([str(run), "the page ", *keys, f"allowed={tmp_path}/allowed.txt", "samples=3"])
         == 0
     )
     assert capsys.readouterr().out == "".join(
@@ -141,30 +132,7 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     ("words", "code", "message"),
     [
         (["the", "samples=2"], 64, "greedy continuations are all the same"),
-        (["the", "top_k=3"], 64, "top_k: mode greedy does not read it; set mode=sample"),
-        (["the", "width=3"], 64, "width: mode greedy does not read it; set mode=beam"),
-        (
-            ["the", "mode=beam", "samples=5"],
-            64,
-            "a beam of width 4 has as many continuations, got 5",
-        ),
-        (["the", "min_tokens=65"], 64, "min_tokens: expected at most max_tokens 64, got 65"),
-        (
-            ["the", "allowed=[a]", "stop=[b]"],
-            64,
-            "allowed: stop would cut an allowed text; remove one of the two",
-        ),
-        (
-            ["the", "allowed=[a]", "mode=unmask"],
-            64,
-            "allowed: mode=unmask fills masks; remove one of the two keys",
-        ),
         (["the", 'stop="\u00ad"'], 64, "normalize=prose leaves nothing of this text: remove it"),
-        (
-            ["the", "allowed=no.txt"],
-            64,
-            "no.txt: no such file; give one with a text per line, or a list: [a, b]",
-        ),
         (
             ["th", "allowed=[e]"],
             64,
@@ -182,7 +150,7 @@ def test_mistakes_are_named(decoder, capsys, words, code, message):
 
 
 def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
-    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer/tokenizer")
     specials = tokenizer.vocabulary.specials
     sentinels = tokenizer.vocabulary.sentinels
     ids = tokenizer.encode(["the page", " of", ""])
@@ -207,7 +175,7 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
     assert framed["span_corruption"] == [*plain, specials["eos"]]
     assert framed["bart"] == [specials["bos"], *plain, specials["eos"]]
 
-    with pytest.raises(ConfigurationError, match="at least one token"):
+    with refused("at least one token"):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
 
 
@@ -224,7 +192,7 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_prompt_begins_like_stored_rows(shard_sets, options, parts):
     """Also those of a mixture: of two parts that are the same."""
-    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer/tokenizer")
     entry = {"max_length": 64, **options} if "input_length" not in options else options
     labeled = [{**entry, "label": f"part{number}"} for number in range(parts)]
     mixture = {"name": "mixture", "parts": labeled}
@@ -256,16 +224,6 @@ def test_a_prompt_begins_like_stored_rows(shard_sets, options, parts):
     assert begins == len(options.keys() & {"add_bos", "source_head", "mode"}) or prompt[0] == row[0]
 
 
-def test_parts_whose_rows_begin_in_other_ways_are_told(shard_sets):
-    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
-    bos, eos = (tokenizer.vocabulary.specials[role] for role in ("bos", "eos"))
-    plain = RowForm(tail=(eos,))
-    framed = RowForm(head=(bos,), tail=(eos,))
-
-    assert parts_note(tokenizer, join_forms([plain, plain])) == ""
-    assert "TEXT </s>, <s> TEXT </s>" in parts_note(tokenizer, join_forms([plain, framed]))
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
     """Cut after each word, where a model that has learned the text continues it."""
@@ -290,11 +248,9 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
     assert find_language_token(mbart, "de") == find_language_token(mbart, "deu_Latn") == 9
     assert find_language_token(bart, None) is None
 
-    with pytest.raises(ConfigurationError, match="one of de, got none"):
-        find_language_token(mbart, None)
-    with pytest.raises(ConfigurationError, match="one of de, got en"):
+    with refused("one of de, got en"):
         find_language_token(mbart, "en")
-    with pytest.raises(ConfigurationError, match="bart have no language tokens"):
+    with refused("bart have no language tokens"):
         find_language_token(bart, "de")
 
 
@@ -326,7 +282,7 @@ def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
         ("no mask", "a text with <mask>"),
         ("long " * 64 + "<mask>", "rows of at most 64"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
+        with refused(message):
             encode_masked_text(trained, text)
 
 
@@ -356,7 +312,7 @@ def test_masks_are_filled_by_any_head_that_predicts_them(shard_sets, tmp_path, c
     plugins.allow(name := f"{__name__}:Cloze")
     write_run(tmp_path / "run", shard_sets, [3], 1, model__heads={name: 1.0})
 
-    assert fill_mask([str(tmp_path / "run"), "the <mask> page"]) == 0
+    assert fill_mask([f"{tmp_path}/run", "the <mask> page"]) == 0
     assert capsys.readouterr().out
 
 
@@ -373,18 +329,6 @@ def test_the_commands_fill_several_masks(encoder, capsys):
         f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n"
         for each in wanted
     )
-    assert fill_mask([str(run), text, "--beam", "3"]) == 0, (
-        "a text without a key, as generate takes it"
-    )
-    assert capsys.readouterr().out == printed
-    assert fill_mask([str(run), "data.helout=x"]) == 64
-    assert "did you mean 'data.heldout'" in capsys.readouterr().err
-    assert generate([str(run), text, "mode=unmask", "width=3", "samples=3"]) == 0
-    assert capsys.readouterr().out.split() == printed.split()
-    assert generate([str(run), text, "mode=unmask", "samples=2"]) != 0
-    assert "samples: greedy continuations are all the same" in capsys.readouterr().err
-    assert generate([str(run), text]) == 64
-    assert f"clozeline fill-mask {run} text=" in capsys.readouterr().err
 
 
 def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets, capsys):
@@ -403,5 +347,5 @@ def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets, caps
         after = trained.tokenizer.decode_part([int(ids[position + 1])])
         assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
 
-    assert fill_mask([str(run), "heldout=4", f"data.heldout={heldout / 'manifest.json'}"]) == 0
+    assert fill_mask([str(run), "heldout=4", f"data.heldout={heldout}/manifest.json"]) == 0
     assert capsys.readouterr().out.count("hidden: ") == len(found)

@@ -53,11 +53,7 @@ def architectures():
         )
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [*architectures()],
-    ids=lambda entry: " ".join(entry.values()),
-)
+@pytest.mark.parametrize("entry", [*architectures()], ids=lambda entry: " ".join(entry.values()))
 def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     found = corrupt_text(entry, TEXT, target=TARGET)
     objective = found.objective
@@ -90,50 +86,14 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
             "write at least 2 sentences; the text has one",
         ),
         ("translation_lm", TEXT, {}, "give the other side as `target`"),
-        ("masked_lm", TEXT, {"variant": -1}, "expected a variant from 0 to 65,535"),
         ("masked_lm", TEXT, {"variant": 1 << 16}, "expected a variant from 0 to 65,535"),
-        ("masked_lm", TEXT, {"tokenizer": "/nowhere"}, "nowhere: no such file or folder"),
         ("masked_lm", [TEXT], {}, "expected text and target as strings"),
-        ("masked_lm", TEXT, {"target": 5}, "call it once for each text"),
         ("masked_lm", TEXT, {"others": "Owls sleep."}, "others as a list"),
     ],
 )
 def test_what_cannot_be_corrupted_is_said(name, text, options, said):
     with pytest.raises((ConfigurationError, TypeError), match=said):
         corrupt_text(name, text, **options)
-
-
-def test_labels_stand_below_the_positions_that_predict_them():
-    for architecture in ("decoder", "encoder"):
-        objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
-        lines = dict(
-            line.split(maxsplit=1)
-            for line in str(corrupt_text(objective, "It rains.")).splitlines()
-        )
-        labels = lines["labels"].split()
-        inputs = lines["input"].split()
-
-        assert (labels[:-1], labels[-1]) == (inputs[1:], "__")
-
-    masks = {
-        "name": "masked_lm",
-        "grouping": "document",
-        "mask_rate": 0.25,
-        "mask_share": 1.0,
-        "random_share": 0.0,
-    }
-
-    found = [
-        str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n")
-        for variant in range(60)
-    ]
-
-    assert {(row, labels) for _, row, labels in found} == {
-        ("input   [CLS] [MASK] is raining .  [SEP]", "labels  __    It     __ __      __ __"),
-        ("input   [CLS] It [MASK] raining .  [SEP]", "labels  __    __ is     __      __ __"),
-        ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
-        ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
-    }
 
 
 def test_numbers_and_contractions_are_printed_as_typed():
@@ -168,7 +128,7 @@ def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, m
         corrupted_text, "fetch_folder", lambda path, *, weights: None if weights else path
     )
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     masked, spans = (
         corrupt_text(name, "Hard work leads.", tokenizer=tmp_path)
         for name in ("masked_lm", "span_corruption")
@@ -197,18 +157,13 @@ def test_the_answer_to_next_sentence_prediction_is_shown():
         assert found.lines().blocks[-1] == [("does B follow A:", [Span(answer)])]
 
 
-def test_a_percentage_for_a_share_is_explained():
-    with pytest.raises(ConfigurationError, match=r"mask_rate: expected a share of at most 1, such"):
-        corrupt_text({"name": "masked_lm", "mask_rate": 15}, TEXT)
-
-
 def test_replacements_are_drawn_as_the_pipeline_draws_them(tmp_path):
     tokenizer, occurring = run_dna(tmp_path, "character")
 
     shown = corrupt_text(
         {"name": "masked_lm", "mask_share": 0.0, "random_share": 1.0, "mask_rate": 1.0},
         "ACGT" * 20,
-        tokenizer=str(tmp_path / "out"),
+        tokenizer=f"{tmp_path}/out",
     )
     written = shown.example["input_ids"]
     written = written[~tokenizer.vocabulary.special[written]]

@@ -9,8 +9,6 @@ from clozeline.extensions.preview.commands.show import ShowSettings, show
 from clozeline.extensions.preview.commands.show import main as show_main
 from clozeline.pipeline.registries import OBJECTIVES
 from tests.contracts import contract
-from tests.pages import checked
-from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
 
 @contract(OBJECTIVES)
@@ -44,25 +42,6 @@ def test_settings_and_options_are_those_of_the_call_from_python():
     assert "a=3" in str(shown_of("masked_lm", "a=3 is what it says.")).replace(" ", "")
 
 
-def test_a_page_shows_the_pieces_that_a_terminal_shows(tmp_path, capsys):
-    for name in ("byte_bpe", "unigram", "wordpiece"):
-        trained(name, tmp_path / name)
-
-        page = tmp_path / f"{name}.html"
-        words = ["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]
-        assert show_main([*words, f"html={page}"]) == 0
-        words = checked(page.read_text(encoding="utf-8"), scripts=3).texts
-        assert capsys.readouterr().out.split("input")[1].split("labels")[0].split()[0] in words
-
-
-def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
-    words = ["It rains. It pours.", "others=[Owls sleep., Owls hunt.]", "seed=2"]
-    assert show_main(["next_sentence_prediction", *words]) == 0
-    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert lines["partner"] in ("Owls sleep .", "Owls hunt .")
-    assert {"[CLS]", "It", "[SEP]"} <= set(lines["input"].split())
-
-
 @pytest.mark.parametrize(
     ("words", "rows"),
     [
@@ -87,52 +66,3 @@ def test_a_picture_shows_what_each_position_reads(words, rows):
 
 def rows_of(grid):
     return ["".join(str(int(cell)) for cell in row) for row in grid.reads]
-
-
-def test_the_picture_of_an_encoder_decoder_has_three_grids(tmp_path):
-    """The decoder reads its earlier positions, and all of the encoder's; documents stay apart."""
-    words = ["input_length=64", "noise_density=0.5", "mean_noise_span_length=2"]
-    shown = shown_of("span_corruption", "It is raining.", *words)
-    source = shown.codec.words(shown.example["input_ids"].tolist())
-    target = shown.codec.words(shown.example["target_ids"].tolist())
-
-    encoder, decoder, cross = attention_grids(shown)
-
-    assert list(encoder.rows) == list(encoder.columns) == list(cross.columns) == source
-    assert (
-        list(decoder.rows) == list(decoder.columns) == list(cross.rows) == ["[PAD]", *target[:-1]]
-    )
-    assert rows_of(encoder) == ["1" * len(source)] * len(source)
-    assert rows_of(decoder) == [
-        "1" * n + "0" * (len(target) - n) for n in range(1, len(target) + 1)
-    ]
-    assert rows_of(cross) == ["1" * len(source)] * len(target)
-
-    picture = tmp_path / "t5.svg"
-    assert show_main(["span_corruption", "It is raining.", *words, f"picture={picture}"]) == 0
-    assert picture.read_text().count("<rect") == sum(
-        grid.reads.numel() for grid in (encoder, decoder, cross)
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["masked_lm", "It rains. " * 30, "picture=p.svg"],
-            "an example of at most 64 tokens, got 9",
-        ),
-        (["masked_ml"], "did you mean 'masked_lm'?"),
-        (
-            ["masked_lm", "It rains.", "mask_rat=0.3"],
-            "unknown key 'mask_rat'; did you mean 'mask_rate'?",
-        ),
-        (["translation_lm", "It rains."], "give the other side as `target`"),
-        (["sentence_reordering", "One sentence."], "write at least 2 sentences; the text has one"),
-        (["masked_lm", " "], "the text is empty"),
-    ],
-)
-def test_mistakes_end_in_one_message(words, said, capsys):
-    assert show_main(words) == 64
-    error = capsys.readouterr().err
-    assert said in error

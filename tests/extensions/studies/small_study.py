@@ -42,7 +42,7 @@ def write_study(folder, *, flops=30000000.0, one="one", two="two"):
         "study": yaml.safe_load(STUDY.replace("3.0e+7", f"{flops:.3e}") + variants),
         "train": plain,
     }
-    (study / "study.yaml").write_text(yaml.safe_dump(parts), encoding="utf-8")
+    (study / "study.yaml").write_text(yaml.safe_dump(parts))
     return study
 
 

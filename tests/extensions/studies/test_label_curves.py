@@ -6,11 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clozeline.extensions.studies.label_curves import (
-    LabelPoint,
-    find_rows_worth,
-    label_lines,
-)
+from clozeline.extensions.studies.label_curves import LabelPoint, find_rows_worth, label_lines
 
 
 def point(begin, rows, *scores):

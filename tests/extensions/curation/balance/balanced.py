@@ -61,4 +61,4 @@ def run_balanced(out, balance, *stages, backwards=False, **more):
 
 
 def read_factors(out):
-    return json.loads((out / "balance" / "factors.json").read_text(encoding="utf-8"))
+    return json.loads((out / "balance/factors.json").read_text())

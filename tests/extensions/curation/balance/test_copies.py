@@ -23,11 +23,7 @@ UIDS = [hashlib.md5(bytes([number])).digest() for number in range(200)]
 factors = st.fractions(0, 255, max_denominator=10**12)
 
 
-@given(
-    factor=factors,
-    seed=st.integers(0, 2**63 - 1),
-    uid=st.sampled_from(UIDS),
-)
+@given(factor=factors, seed=st.integers(0, 2**63 - 1), uid=st.sampled_from(UIDS))
 def test_copies_are_drawn_by_a_word_of_the_uid(factor, seed, uid):
     word = xxhash.xxh3_64_intdigest(uid + b"balance" + struct.pack("<Q", seed))
     whole = factor.numerator // factor.denominator
@@ -50,7 +46,7 @@ def rows(languages, targets, sources):
 def test_each_document_has_the_factor_of_its_language_and_source(tmp_path):
     path = tmp_path / "factors.json"
     factors = {"de": {"web": "1"}, "sw": {"web": "2", "books": "5"}, "de-sw": {"web": "7"}}
-    path.write_text(json.dumps({"factors": factors}), encoding="utf-8")
+    path.write_text(json.dumps({"factors": factors}))
     inputs = SimpleNamespace(file=lambda *_: RecordedFile(path))
     tokens = SimpleNamespace(languages=["de", "sw"], source_groups=["books", "web"])
     documents = rows([0, 1, 1, 0], [[], [], [], [1]], [1, 1, 0, 1])
@@ -63,6 +59,6 @@ def test_each_document_has_the_factor_of_its_language_and_source(tmp_path):
 
 def test_factors_are_read_as_exact_numbers(tmp_path):
     path = tmp_path / "factors.json"
-    path.write_text(json.dumps({"factors": {"en": {"web": "1/3", "books": "2"}}}), encoding="utf-8")
+    path.write_text(json.dumps({"factors": {"en": {"web": "1/3", "books": "2"}}}))
     exact = {"web": Fraction(1, 3), "books": Fraction(2)}
     assert read_factors(RecordedFile(path)) == {"en": exact}

@@ -22,9 +22,7 @@ def items(tmp_path):
 
     def write(texts, name="items.jsonl"):
         path = tmp_path / name
-        path.write_text(
-            "".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8"
-        )
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
         return str(path)
 
     return write
@@ -123,12 +121,7 @@ def test_both_sides_of_a_pair_are_looked_up_apart(run_stage, items):
     words = ITEM.split()
     rows = [
         document(0, "a text", target_text=f"{ITEM} " * 50, target_language="en"),
-        document(
-            1,
-            " ".join(words[:8]),
-            target_text=" ".join(words[8:]),
-            target_language="en",
-        ),
+        document(1, " ".join(words[:8]), target_text=" ".join(words[8:]), target_language="en"),
     ]
     evaluated = {
         "against": [items(["another item of many words", ITEM])],
@@ -229,11 +222,5 @@ def test_documents_and_shares_of_items_and_suites(run_stage, items):
     assert overlap["overlap"] == round(22 / 24, 6)
     assert overlap["found"] == [
         {"file": "second.jsonl", "row": 0, "id": "0", "documents": 2, "overlap": 1.0},
-        {
-            "file": "second.jsonl",
-            "row": 1,
-            "id": "1",
-            "documents": 2,
-            "overlap": round(15 / 17, 6),
-        },
+        {"file": "second.jsonl", "row": 1, "id": "1", "documents": 2, "overlap": round(15 / 17, 6)},
     ]

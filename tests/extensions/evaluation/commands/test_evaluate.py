@@ -16,24 +16,19 @@ from tests.distributed import RankPool
 
 
 def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
-    assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
+    assert main([str(tuned), "--json", f"output={tmp_path}/scores.json"]) == 0
 
     printed = capsys.readouterr().out
 
-    assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
+    assert (tmp_path / "scores.json").read_text() == printed
 
     scores = json.loads(printed)
     lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
     own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
 
     assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
-    assert (
-        scores["task"],
-        scores["split"],
-        scores["n"],
-        scores["seed"],
-    ) == ("sst2", "dev", 21, 7)
-    assert scores["baselines"].keys() == {"majority", "words"}
+    assert (scores["task"], scores["split"], scores["n"], scores["seed"]) == ("sst2", "dev", 21, 7)
+
     assert scores["baselines"]["words"]["accuracy"] == 1.0
     assert main([str(tuned), "--json", "metrics=[log_loss, macro_f1]"]) == 0
 
@@ -42,8 +37,6 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     assert scores["metrics"].keys() == {"log_loss", "macro_f1"}
     assert scores["metrics"]["log_loss"] == pytest.approx(own["losses"]["classification"], rel=1e-5)
     assert scores["baselines"]["words"] == {"macro_f1": 1.0}
-    assert main([str(tuned), "split=train"]) == 0
-    assert "sst2 train: 60 texts; step 6, seed 7" in capsys.readouterr().out
 
 
 def _evaluated(world, run):
@@ -62,23 +55,6 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
         pool.close()
 
     assert texts == [score_task(EvaluateOptions(run=tuned, split="train"))[0]] * size
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["step=5"], "there is no checkpoint of step 5"),
-        (["suite=blimp"], "input"),
-        (["window=4"], "window"),
-        (["suite=blimp", "input=a", "perplexity=b"], "suite"),
-        (["suite=lm_eval", "input=a"], "suite=lm_eval: needs tasks=[NAME, ...]"),
-        (["metrics=[bleu]"], "expected metrics of the task sst2 (accuracy, log_loss, macro_f1"),
-        (["tune=true"], "tune: sst2 has no questions without answers"),
-    ],
-)
-def test_mistakes(tuned, capsys, words, message):
-    assert main([str(tuned), *words]) == 64
-    assert message in capsys.readouterr().err
 
 
 def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
@@ -102,11 +78,7 @@ def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
 
     assert {name: scores[name] for name in wanted} == wanted
-    assert (
-        scores["step"],
-        len(scores["checkpoint"]),
-        len(scores["tokenizer"]),
-    ) == (3, 32, 64)
+    assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
 
 
 def test_a_script_hides_no_library(tmp_path):

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.prompting.scorers import Cloze, open_scorer
 from clozeline.extensions.evaluation.prompting.template import LabelPrompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from tests.refusals import refused
 from tests.train.written_runs import write_run
 
 KINDS = {
@@ -127,5 +127,5 @@ def test_a_blank_may_be_on_either_side_of_the_boundary(opened, kind):
 
 def test_a_word_without_tokens_and_a_prompt_without_text_are_refused(opened):
     _, scorer = opened["causal"]
-    with pytest.raises(ConfigurationError, match="no token for ' '"):
+    with refused("no token for ' '"):
         scorer.candidate(PROMPT, " ")

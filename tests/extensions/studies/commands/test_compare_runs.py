@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import yaml
 
 from clozeline.checksummed_json import add_checksum
@@ -50,10 +49,8 @@ def write_run(folder, losses, **changes):
 
 def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     runs = [
-        write_run(tmp_path / "a" / "run", [5.0, 3.0, 4.0, 3.5, 3.25]),
-        write_run(
-            tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8
-        ),
+        write_run(tmp_path / "a/run", [5.0, 3.0, 4.0, 3.5, 3.25]),
+        write_run(tmp_path / "b/run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8),
     ]
 
     assert compare_runs([*map(str, runs), "--json"]) == 0
@@ -84,8 +81,6 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     assert "training loss" not in second  # it is not finite
     assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
-    assert compare_runs([*map(str, runs)]) == 0
-    assert "2.7500" in capsys.readouterr().out
 
 
 def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsys):
@@ -137,52 +132,13 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
 
     assert len(shown) == 4 * 4
     assert "masked_lm, mean over rows, tokenizer aaaaaaaa (4)" in page.read_text()
-    assert compare_runs([*map(str, runs), "--json"]) == 0
 
-    found = json.loads(capsys.readouterr().out)["runs"]
-
-    assert [title for run in found for title in run["figures"] if "training loss" in title] == [
-        f"training loss ({group})" for group in (1, 1, 2, 3, 4)
-    ]
     assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [
         (True, True)
     ]
     assert not [text for text in shown[4:] if "masked_too" in text]
     assert compare_runs([*map(str, runs[:2])]) == 0
     assert "cannot be compared" not in capsys.readouterr().err
-
-
-def test_results_come_first_and_a_terminal_shows_few_keys(tmp_path, capsys):
-    changed = {
-        f"data__{key}": value
-        for key, value in {"seed": 9, "io_threads": 3, "prefetch_blocks": 4}.items()
-    }
-    runs = [
-        write_run(tmp_path / "a", [5.0, 4.0]),
-        write_run(tmp_path / "b", [5.0, 4.0], **changed),
-    ]
-    more = yaml.safe_load((runs[1] / "config.yaml").read_text())
-    more["extra"] = {f"key{number}": number for number in range(60)}
-    (runs[1] / "config.yaml").write_text(yaml.safe_dump(more))
-
-    assert compare_runs([*map(str, runs)]) == 0
-
-    printed = capsys.readouterr().out
-
-    assert (
-        printed.index("held-out loss, last")
-        < printed.index("samples")
-        < printed.index("Configuration")
-    )
-    assert len(printed.splitlines()) < 60
-    assert "… 43 more: html=FILE or --json" in printed
-
-
-def test_one_run_that_has_only_begun(tmp_path, capsys):
-    run = write_run(tmp_path / "run", [])
-    assert compare_runs([str(run), "--html", str(tmp_path / "page.html")]) == 0
-    assert "differ" not in capsys.readouterr().out
-    assert checked((tmp_path / "page.html").read_text()).pictures == []
 
 
 def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
@@ -217,25 +173,6 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
 
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
     assert (
-        f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file"
+        f"note: {run}/metrics.jsonl: 3 lines cannot be read, torn, damaged or of another file"
         in shown.err
     )
-
-    (run / "events.jsonl").unlink(missing_ok=True)
-
-    assert compare_runs([str(run), "--json"]) == 0
-    assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "run"], "the same run is given twice"),
-        (["run"] * 9, "expected at most 8 runs"),
-    ],
-)
-def test_mistakes_are_one_message(tmp_path, monkeypatch, capsys, words, message):
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "run", [1.0])
-    assert compare_runs(words) == 64
-    assert message in capsys.readouterr().err
