@@ -211,34 +211,6 @@ class RemoteStore:
             listed = {key: parse_properties(system.info(key)) for key in listed}
         return {key.removeprefix(root): properties for key, properties in listed.items()}
 
-    def write(self, url: str, path: Path) -> None:
-        """Copy a local file to an object.
-
-        StorageError if the store refuses or stores other bytes.
-        """
-        size = path.stat().st_size
-        system = self._system()
-
-        try:
-            self._retry(
-                url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True)
-            )
-            requests = 1 + size // LARGEST_REQUEST
-            self._retry(
-                url, lambda: system.put_file(str(path), self._path(url), **self._deadline(requests))
-            )
-        except StorageError as error:
-            raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
-
-        if (stored := self.properties(url).size) != size:
-            raise StorageError(
-                f"{url}: expected {size} bytes after writing it, got {stored}; write it again"
-            )
-
-    def remove(self, url: str) -> None:
-        """Remove an object."""
-        self._ask(url, "rm_file")
-
     def close(self) -> None:
         """Close idle connections; the next request opens a new one."""
         self._opened = None

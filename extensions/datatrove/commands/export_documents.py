@@ -25,7 +25,7 @@ from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
-from clozeline.tools.shards.rewriting.output_folder import new_target
+from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
 _ZSTD_LEVEL: Final = 3
 """Compression level of zstandard."""
@@ -38,7 +38,7 @@ class ExportDocumentsOptions:
     stage: Annotated[UserPath, Positional(0)]
     """folder of a stage, or its `documents`"""
     output: OutputPath
-    """new folder, or the URL of one in a store, such as `s3://bucket/export`"""
+    """new folder"""
     format: Literal["jsonl", "parquet"] = "jsonl"
     """lines of JSON (`*.jsonl.zst`), or Parquet"""
 
@@ -118,7 +118,7 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
     suffix, write = _WRITERS[options.format]
     total = 0
 
-    with new_target(options.output) as target:
+    with new_files(local_folder(options.output)) as target:
         for file in files:
             with target.file(file.stem + suffix) as temporary:
                 total += write(file, temporary)

@@ -1,19 +1,14 @@
-"""Write the files of a new shard set or export, on a disk or in a store.
-
-All are published, or none.
-"""
+"""Write the files of a new shard set or export: all are published, or none."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import sweep, sync
-from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.shards.store import RemoteStore, as_url, local_path
+from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import cannot_write
 
 
@@ -95,55 +90,3 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
         raise
     else:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-class RemoteFolder:
-    """A folder of a store; `urls` are the files that were written."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url.removesuffix("/")
-        self.store = RemoteStore(url, StoreOptions())
-        self.urls: list[str] = []
-
-    @contextmanager
-    def file(self, relative: str) -> Iterator[Path]:
-        """Yield a temporary path on this disk, and copy its file to the store, with retries."""
-        with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
-            path = Path(folder) / Path(relative).name
-            yield path
-            self.urls.append(f"{self.url}/{relative}")
-            self.store.write(self.urls[-1], path)
-
-
-@contextmanager
-def new_target(folder: Path) -> Iterator[Output | RemoteFolder]:
-    """Publish files in a folder or below a URL, all or none.
-
-    An error removes the files published so far.
-
-    Raises:
-        ConfigurationError: the folder of the store holds files already, or takes none.
-    """
-    if (url := as_url(folder)) is None:
-        with new_files(local_path(folder)) as output:
-            yield output
-        return
-
-    target = RemoteFolder(url)
-    if (there := target.store.sizes(url, 0)) is None:
-        raise ConfigurationError(
-            f"{url}: a web server takes no files; give the URL of a store, or a local folder"
-        )
-
-    if there:
-        raise ConfigurationError(
-            f"output {url}: holds files already; choose another folder of the store"
-        )
-
-    try:
-        yield target
-    except BaseException:
-        for written in target.urls:
-            with suppress(OSError, StorageError):
-                target.store.remove(written)
-        raise

@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.kernels.ragged import flatten_positions
-from clozeline.pipeline.rows import Ragged, RowBatch, Sample
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.rows import RowBatch, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.validation.row_rules import LocatedRows
@@ -88,55 +87,10 @@ class RoundTrip:
                 int(np.argmax(absent)), f"no such sample in {self.samples.shard_path(self._shard)}"
             )
 
-        ids = samples.columns["ids"].take(sources)
-        if not self._can_restore_block(block.rows, ids):
-            for row, source in enumerate(sources.tolist()):
-                self._restore_row(block, row, samples.row(source))
+        for row, source in enumerate(sources.tolist()):
+            self._restore_row(block, row, samples.row(source))
 
         self.restored += len(block.rows)
-
-    def _can_restore_block(self, rows: RowBatch, ids: Ragged) -> bool:
-        """Return whether inputs with their labels filled in equal the framed samples.
-
-        This holds for all masked objectives.
-
-        If not, the caller uses the objective's inverse, row by row.
-        """
-        if "target_ids" in rows.columns or type(self.objective).original is not Objective.original:
-            return False
-        # put the labels back at their positions
-        inputs = rows.columns["input_ids"]
-        values = inputs.values.copy()
-
-        if "label_positions" in rows.columns:
-            positions = rows.columns["label_positions"]
-            flat = flatten_positions(positions, inputs.offsets)
-            values[flat] = rows.columns["label_ids"].values
-
-        expected = self._frame(ids)
-        return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(
-            values, expected.values
-        )
-
-    def _frame(self, ids: Ragged) -> Ragged:
-        """Frame all originals like a one-token probe: the frame is the same for every row."""
-        # never a special token, so not a part of the frame
-        probe = self.objective.vocabulary.replaceable[:1]
-        framed_probe = self.objective.add_special_tokens(probe)
-        before = int(np.argmax(framed_probe == probe))
-        lengths = ids.lengths + len(framed_probe) - 1
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        values = np.empty(offsets[-1], dtype=framed_probe.dtype)
-        # copy the content of all rows at once, then the special tokens before and after it
-        content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(
-            len(ids.values)
-        )
-        values[content] = ids.values
-        for at in range(before):
-            values[offsets[:-1] + at] = framed_probe[at]
-        for at in range(before + 1, len(framed_probe)):
-            values[offsets[1:] - len(framed_probe) + at] = framed_probe[at]
-        return Ragged(values, offsets)
 
     def _restore_row(self, block: LocatedRows, row: int, sample: Sample) -> None:
         example = block.rows.row(row)

@@ -125,11 +125,6 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
             f"{path} is missing or damaged: {error}; a start of the run writes it again"
         ) from error
 
-    if not sets:
-        raise IntegrityError(
-            f"{path} is damaged: it lists no set; a start of the run writes it again"
-        )
-
     return sets
 
 
@@ -212,7 +207,9 @@ def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
                 raise
             problem = problem or error
 
-    raise problem or ConfigurationError(f"{shards.path}: the set has no rows")
+    raise problem or ConfigurationError(
+        f"{shards.path} holds no rows: give the pipeline more documents"
+    )
 
 
 def _most_passes(source: Input) -> int:

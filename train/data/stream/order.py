@@ -165,8 +165,6 @@ class BlockOrder:
     def __init__(self, name: str, rows: int, block_rows: int, seed: int, lanes: int) -> None:
         if rows < 1:
             raise ConfigurationError(f"shard set '{name}' has no rows to stream")
-        if lanes < 1:
-            raise ConfigurationError(f"lanes must be at least 1, got {lanes}")
         self._identity = (seed, name, rows, block_rows, lanes)
         self.rows = rows
         self.block_rows = block_rows

@@ -89,13 +89,6 @@ class Stream:
         self.micro_batch = micro_batch
         self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
 
-        for name, number in (
-            ("seed", seed),
-            ("io_threads", io_threads),
-            ("prefetch_blocks", prefetch_blocks),
-        ):
-            if number < 0:
-                raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
         # the order of all rows, and the collation rules
         phases = as_phases(data)
         lanes_of_rank = self._rank_lanes[1] - self._rank_lanes[0]

@@ -1,10 +1,7 @@
-"""Sets in another form and exports: the same rows in the same order, all files or none, on a disk
-and in a store."""
+"""Sets in another form and exports: the same rows in the same order, all files or none."""
 
 import shutil
-from pathlib import Path
 
-import fsspec
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
@@ -13,7 +10,7 @@ from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
-from clozeline.tools.shards.rewriting.output_folder import new_folder, new_target
+from clozeline.tools.shards.rewriting.output_folder import new_folder
 from clozeline.tools.shards.validate_shards import main as validate_shards
 from tests.shard_sets import damage, toy_set
 from tests.tools.small_run import example_sets
@@ -150,47 +147,6 @@ def test_blocks_that_other_files_number_are_not_left_out(shard_sets, tmp_path, c
 
     assert repack_shards(words) == 64
     assert "holds tokens, and other files name their rows by number" in capsys.readouterr().err
-
-
-@pytest.fixture
-def system(monkeypatch):
-    monkeypatch.setattr("clozeline.pipeline.shards.store._LONGEST_PAUSE_S", 0.0)
-    system = fsspec.filesystem("memory")
-    yield system
-    if system.exists("/export"):
-        system.rm("/export", recursive=True)
-
-
-def write(url, **files):
-    with new_target(Path(url)) as target:
-        for name, content in files.items():
-            with target.file(name) as path:
-                path.write_text(content)
-
-
-def test_files_are_written_and_a_second_export_is_refused(system):
-    write("memory://export/a", one="1", two="22")
-
-    assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {
-        "one": b"1",
-        "two": b"22",
-    }
-
-    with pytest.raises(
-        ConfigurationError, match="holds files already; choose another folder of the store"
-    ):
-        write("memory://export/a", one="1")
-
-
-def test_an_error_leaves_no_file(system):
-    with pytest.raises(TypeError):
-        write("memory://export/a", one="1", two=None)
-    assert not system.exists("/export/a/one")
-
-
-def test_a_web_server_takes_no_files():
-    with pytest.raises((ConfigurationError, StorageError), match="a web server takes no files"):
-        write("http://127.0.0.1:9/a", one="1")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,6 @@ def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
         ({"rank": 1}, "rank 1 of 1"),
         ({"global_batch": 6}, "global_batch 6 is not a multiple of the 4 lanes"),
         ({"micro_batch": 3}, "micro_batch 3 does not divide"),
-        ({"seed": -1}, "seed: expected 0 or more, got -1"),
     ],
 )
 def test_wrong_options(shards, options, message):
