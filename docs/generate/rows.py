@@ -103,7 +103,7 @@ def find_lines(shows: str, text: str) -> list[str]:
     start = text.rfind("\n", 0, match.start()) + 1
     end = f"{text}\n".find("\n", match.end())
     lines = [" ".join(line.split()) for line in text[start:end].splitlines() if line.strip()]
-    return lines if len(lines) <= 4 else [*lines[:2], "…", lines[-1]]
+    return lines if len(lines) <= 2 else [lines[0], "…", lines[-1]]
 
 
 def run_row(row: Row, folder: Path) -> Printed:
@@ -181,18 +181,15 @@ def run_cells(name: str, folder: Path) -> dict[Row, Printed]:
 def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: float) -> str:
     """Return the page as Markdown; `seconds` is the time of all commands."""
 
-    def code(text: str, longest: int = 120) -> str:
+    def code(text: str, longest: int = 80) -> str:
         fence = ("`` ", " ``") if "`" in text else ("`", "`")
-        return (
-            (text if len(text) <= longest else f"{text[:longest]} …")
-            .join(fence)
-            .replace("|", "\\|")
-        )
+        return (text if len(text) <= longest else f"{text[:longest]} …").join(fence)
 
-    def cell(row: Row) -> str:
+    def entry(row: Row) -> str:
         if row.example:
-            return f"[in full](textbook.md#{row.example})"
-        return "<br>".join(map(code, ran[row].answers(row)))
+            return f"- [{row.taught}](textbook.md#{row.example})"
+        answer = " ".join(map(code, ran[row].answers(row)))
+        return f"- {row.taught}: {code(row.run, len(row.run))} → {answer}"
 
     head = content["head"].format(
         rows=len(read_rows(content)),
@@ -203,16 +200,7 @@ def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: 
     parts = [head, "```text\n" + "\n".join(content["prepare"]) + "\n```"]
     for topic, rows in itertools.groupby(ran, lambda row: row.topic):
         if topic in content["topics"]:
-            lines = ["| taught | command | prints |", "|---|---|---|"]
-            lines += [
-                f"| {row.taught} | {code(row.run, len(row.run))} | {cell(row)} |" for row in rows
-            ]
-        else:
-            number = topic.partition(":")[0].removeprefix("Lab ")
-            lines = [f"`clozeline lab {number}` writes the commands.", ""]
-            lines += ["| exercise | prints |", "|---|---|"]
-            lines += [f"| {row.taught} | {cell(row)} |" for row in rows]
-        parts += [f"## {topic}", f"Run {dt.date.today()}.", "\n".join(lines)]
+            parts += [f"## {topic}", "\n".join(map(entry, rows))]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
 

@@ -16,7 +16,9 @@ PAGES = [
     ROOT / "docs" / "textbook-models.md",
     *sorted(LABS.glob("lab*.md")),
 ]
-NOT_PROSE = re.compile(r"^---\n.*?^---$|^```.*?^```$|^#.*?$|^\|.*?$", re.MULTILINE | re.DOTALL)
+NOT_PROSE = re.compile(
+    r"^---\n.*?^---$|^```.*?^```$|^#.*?$|^\|.*?$|^- [^\n]* → .*?$", re.MULTILINE | re.DOTALL
+)
 USE = re.compile(
     r"(?P<link>\[[^]]*\]\([^)]*\))|`[^`]*`|\b(?P<word>{})\b".format(
         "|".join(
