@@ -31,17 +31,17 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from transformers import BertConfig, GPT2Config
 
 LENGTH: Final = 128
-LAYERS: Final = 4
+LAYERS: Final = 2
 WIDTH: Final = 128
 HEADS: Final = 4
 WARMUP: Final = 100
 SKIPPED: Final = 9
 """First steps that do not tell the speed."""
 TUNED: Final = {
-    "trainer_causal": (1e-3, 8),
-    "trainer_masked": (1e-3, 8),
-    "loop_causal": (3e-3, 12),
-    "loop_masked": (1e-3, 12),
+    "trainer_causal": (3e-3, 8),
+    "trainer_masked": (3e-3, 8),
+    "loop_causal": (6e-3, 8),
+    "loop_masked": (3e-3, 12),
 }
 """Learning rate and rows a step by contender."""
 

@@ -228,7 +228,9 @@ def test_a_small_variant_reads_few_rows_a_step_with_muon(small):
         assert config.data.global_batch == 16
         assert config.evaluate.every * 16 == 6400
         assert all(check_world(config, ranks) >= 1 for ranks in (1, 2, 4))
-    names = {model: small[model].optimizer.name for model in ("bert", "gpt", "llama", "t5")}
+    names = {
+        model: small[model].optimizer.name for model in ("bert", "electra", "gpt", "llama", "t5")
+    }
     assert set(names.values()) == {"muon"}
 
 

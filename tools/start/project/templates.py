@@ -103,10 +103,15 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         keys=_LEARNED_POSITIONS,
     ),
     "electra": StarterFamily(
-        "electra",
+        "demo",
         f"{{name: replaced_token_detection, {_LENGTH}, cross_documents: false}}",
         "an encoder that finds replaced tokens",
-        keys=_LEARNED_POSITIONS,
+        keys={
+            "family": "replaced_tokens",
+            "generator": {"layers": 2, "dim": 128, "attention_heads": 4, "ffn_dim": 256},
+            "embedding_sharing": "all",
+            "heads": {"masked_lm": 1.0, "token": 5.0},
+        },
     ),
     "deberta": StarterFamily(
         "deberta",
