@@ -1,10 +1,9 @@
 """The command line of a tool: options by one config class, one error message, an exit code."""
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -16,8 +15,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
 Options = TypeVar("Options")
-
-_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def find_model(source: Path | str) -> str:
@@ -31,14 +28,6 @@ def find_model(source: Path | str) -> str:
             f"{folder}: no such folder; expected a run, or a folder with a model"
         )
     return str(folder)
-
-
-def byte_count(size: object) -> object:
-    """Return the number of bytes of a size such as `500MB`."""
-    match = re.fullmatch(r"(\d+)([KMG]B)?", str(size))
-    if match is None or not int(match[1]):
-        raise ValueError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{size}'")
-    return int(match[1]) * _UNITS[match[2] or ""]
 
 
 def require_file(path: Path) -> Path:
@@ -58,8 +47,6 @@ InputFile: TypeAlias = Annotated[UserPath, AfterValidator(require_file)]
 """A file that a command reads."""
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
-ByteCount: TypeAlias = Annotated[int, BeforeValidator(byte_count)]
-"""A number of bytes, also as 5GB or 200MB."""
 
 
 def run_tool(

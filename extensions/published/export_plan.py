@@ -51,8 +51,6 @@ class ExportRequest:
     """export no heads, and of an encoder-decoder only the encoder"""
     pooling: str | None = None
     """`run`, `pooler` or one of `POOLS`: also write the modules of sentence-transformers"""
-    max_shard_size: int = 50 * 10**9
-    """bytes of the largest file of weights"""
     quantization: Quantization | None = None
     """integers of torchao; None: floating-point weights"""
 

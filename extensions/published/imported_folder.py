@@ -1,16 +1,12 @@
-"""Write weights as transformers divides them, and folders of imported models in our format."""
+"""Write folders of imported models in our format."""
 
-from collections.abc import Mapping
 from pathlib import Path
-
-from torch import Tensor
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import adapter_of
 from clozeline.configuration.overrides import dump_yaml
 from clozeline.extensions.published.conversion.adapter_import import PEFT_CONFIG
 from clozeline.extensions.published.conversion.published_texts import CONFIG, find_published
-from clozeline.extensions.published.conversion.tensor_files import divide_tensors, weight_files
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.hub import origin_of
 from clozeline.model.checkpoints.checkpoint import Checkpoint
@@ -23,20 +19,6 @@ from clozeline.model.checkpoints.import_record import (
 )
 from clozeline.model.layers.quantization import flatten_integers, holds_integers
 from clozeline.tools.model_folder import TOKENIZER, write_tensors
-
-
-def write_weights(folder: Path, tensors: Mapping[str, Tensor], max_bytes: int) -> None:
-    """Publish `model.safetensors`, or numbered parts and finally `model.safetensors.index.json`."""
-    parts, (*names, last) = divide_tensors(tensors, max_bytes), weight_files(tensors, max_bytes)
-    if not names:
-        write_tensors(folder / last, tensors)
-        return
-    files: dict[str, str] = {}
-    for file, part in zip(names, parts, strict=True):
-        write_tensors(folder / file, part)
-        files |= dict.fromkeys(part, file)
-    size = sum(tensor.nbytes for tensor in tensors.values())
-    publish_json(folder / last, {"metadata": {"total_size": size}, "weight_map": files})
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Final
 
 from clozeline.extensions.published.conversion.export import Export, export_checkpoint
 from clozeline.extensions.published.export_plan import CARD, ExportPlan
-from clozeline.extensions.published.imported_folder import write_weights
 from clozeline.extensions.published.model_card import model_card
 from clozeline.extensions.published.sentence_embeddings import write_modules
 from clozeline.extensions.published.torchao_format import write_torchao
@@ -19,6 +18,7 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
+from clozeline.tools.model_folder import write_tensors
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _SHOWN_CHARACTERS: Final = 80
@@ -66,7 +66,7 @@ def write_model(
     tokenizer = _write_tokenizer(folder, plan, export)
 
     if request.quantization is None:
-        write_weights(folder, export.tensors, request.max_shard_size)
+        write_tensors(folder / "model.safetensors", export.tensors)
     else:
         export = write_torchao(folder, export, part, request.quantization)
 

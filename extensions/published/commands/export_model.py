@@ -31,7 +31,7 @@ from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.pipeline.tokenize.published.folders import MODEL
-from clozeline.tools.command import ByteCount, ModelPath, OutputPath, run_as_script, run_tool
+from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.options import CheckpointChoice
 from clozeline.tools.shards.rewriting.output_folder import new_folder
@@ -56,8 +56,6 @@ class ExportModelOptions(CheckpointChoice):
     pooling: Literal["run", "mean", "cls", "max", "last", "pooler"] | None = None
     """with parts=encoder: how sentence-transformers pools token vectors; run: as the run was
     trained"""
-    max_shard_size: ByteCount = 50 * 10**9
-    """size of the largest file of weights: a number of bytes, or a size such as 5GB"""
     type: str | None = None
     """model type of transformers; default: the type that fits the model"""
     license: str = "unknown"
@@ -90,9 +88,7 @@ def _export(options: ExportModelOptions) -> int:
     checkpoint = exported_form(trained)
     body_alone = options.parts == "encoder"
     heads = tuple(options.head)
-    request = ExportRequest(
-        options.type, heads, body_alone, options.pooling, options.max_shard_size
-    )
+    request = ExportRequest(options.type, heads, body_alone, options.pooling)
     plan = plan_export(
         checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded
     )

@@ -161,28 +161,6 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     return loaded
 
 
-def divide_tensors(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
-    """Return the tensors in order, in shards of at most `max_bytes`, or of one larger tensor."""
-    shards: list[dict[str, Tensor]] = [{}]
-    for name, tensor in tensors.items():
-        if (
-            shards[-1]
-            and sum(other.nbytes for other in shards[-1].values()) + tensor.nbytes > max_bytes
-        ):
-            shards.append({})
-        shards[-1][name] = tensor
-    return shards
-
-
-def weight_files(tensors: Mapping[str, Tensor], max_bytes: int) -> list[str]:
-    """Return the files of weights that an export writes: one, or numbered shards and an index."""
-    count = len(divide_tensors(tensors, max_bytes))
-    if count == 1:
-        return ["model.safetensors"]
-    shards = [f"model-{number:05}-of-{count:05}.safetensors" for number in range(1, count + 1)]
-    return [*shards, "model.safetensors.index.json"]
-
-
 _TENSORFLOW_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 """Endings of norm parameters in files from TensorFlow, each with the current ending."""
 

@@ -31,7 +31,7 @@ def plan_of(capsys, *words):
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("words", [(), ("max_shard_size=20KB",), ("parts=encoder", "pooling=mean")])
+@pytest.mark.parametrize("words", [(), ("parts=encoder", "pooling=mean")])
 def test_a_dry_run_names_the_class_that_is_written(bert, tmp_path, capsys, words):
     code, plan = plan_of(capsys, bert, tmp_path / "out", *words)
 
@@ -64,12 +64,12 @@ def test_a_plan_without_a_class_says_what_would_have_one(shard_sets, tmp_path, c
 @pytest.mark.parametrize("exists", [False, True])
 def test_other_scores_are_told_and_leave_nothing(bert, tmp_path, capsys, monkeypatch, exists):
     """Weights that were written wrongly load without a word."""
-    write = writing.write_weights
+    write = writing.write_tensors
 
-    def write_changed(folder, tensors, size):
-        write(folder, {name: tensor * 1.5 for name, tensor in tensors.items()}, size)
+    def write_changed(path, tensors):
+        write(path, {name: tensor * 1.5 for name, tensor in tensors.items()})
 
-    monkeypatch.setattr(writing, "write_weights", write_changed)
+    monkeypatch.setattr(writing, "write_tensors", write_changed)
     output = tmp_path / "out"
     if exists:
         output.mkdir()
@@ -88,7 +88,7 @@ KILLED = """
 import os, signal, sys
 from clozeline.extensions.published import writing
 from clozeline.extensions.published.commands.export_model import main
-writing.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+writing.write_tensors = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """
 
