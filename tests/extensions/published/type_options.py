@@ -7,6 +7,7 @@ The test file of a type may declare `options` of its own, as that of a new type 
 LAYER_TYPES = [f"{kind}_attention" for kind in ("sliding", "sliding", "full", "sliding", "full")]
 """Types of the layers of `odd_llama`, at no regular distance."""
 PLAIN_ROTATION = {"rope_type": "default"}
+BOTH = [True, False]
 OPT_NORMS = ({}, {"do_layer_norm_before": False}, {"_remove_final_layer_norm": True})
 DEPENDS_ON_PADDING = ("bart", "mbart", "marian", "pegasus", "mobilebert")
 """Types whose class numbers padded positions too, or reads the padding next to a token."""
@@ -46,7 +47,7 @@ def eurobert(draw, found):
 
 
 def biased(draw):
-    return {"attention_bias": draw.choice([True, False])}
+    return {"attention_bias": draw.choice(BOTH)}
 
 
 def gemma2(draw, found):
@@ -120,7 +121,7 @@ def phi(draw, found):
         "num_attention_heads": 6,
         "num_key_value_heads": draw.choice([3, 6]),
         "layer_norm_eps": 3e-4,
-        "qk_layernorm": draw.choice([True, False]),
+        "qk_layernorm": draw.choice(BOTH),
         "rope_parameters": {**PLAIN_ROTATION, **form},
     }
 
@@ -139,13 +140,13 @@ def gpt_neox(draw, found):
     return {
         "hidden_size": 8 * found["num_attention_heads"],
         "layer_norm_eps": 3e-4,
-        "use_parallel_residual": draw.choice([True, False]),
+        "use_parallel_residual": draw.choice(BOTH),
         "rope_parameters": {**PLAIN_ROTATION, **form},
     }
 
 
 def gpt2(draw, found):
-    return {"n_inner": draw.choice([7, 33, None]), "scale_attn_weights": draw.choice([True, False])}
+    return {"n_inner": draw.choice([7, 33, None]), "scale_attn_weights": draw.choice(BOTH)}
 
 
 def opt(draw, found):
@@ -180,14 +181,14 @@ def deberta(draw, found):
         "type_vocab_size": draw.choice([0, 2]),
         "pos_att_type": draw.choice(["c2p", "p2c", "c2p|p2c"]),
         "max_relative_positions": draw.choice([-1, 5]),
-        "position_biased_input": draw.choice([True, False]),
+        "position_biased_input": draw.choice(BOTH),
     }
 
 
 def deberta_v2(draw, found):
     return deberta(draw, found) | {
         "position_buckets": draw.choice([-1, 4, 6]),
-        "share_att_key": draw.choice([True, False]),
+        "share_att_key": draw.choice(BOTH),
         "norm_rel_ebd": draw.choice(["none", "layer_norm"]),
         "conv_kernel_size": draw.choice([0, 3, 5]),
         "conv_act": found["hidden_act"],
@@ -200,15 +201,15 @@ def mobilebert(draw, found):
     At least one switch is on.
     """
     dim = found["hidden_size"]
-    narrow = draw.choice([True, False])
+    narrow = draw.choice(BOTH)
     return {
         "hidden_size": dim + 1,
         "embedding_size": dim - draw.choice([0, 1, 3]),
         "intra_bottleneck_size": found["num_attention_heads"] * 2,
         "num_feedforward_networks": draw.choice([1, 2, 4]),
         "use_bottleneck_attention": narrow,
-        "key_query_shared_bottleneck": not narrow or draw.choice([True, False]),
-        "classifier_activation": draw.choice([True, False]),
+        "key_query_shared_bottleneck": not narrow or draw.choice(BOTH),
+        "classifier_activation": draw.choice(BOTH),
         "normalization_type": draw.choice(["no_norm", "layer_norm"]),
         "layer_norm_eps": 1e-5,
     }
@@ -221,7 +222,7 @@ def modernbert(draw, found):
         "sep_token_id": 2,
         "local_attention": draw.choice([2, 3, 5, 8]),
         "classifier_activation": found["hidden_activation"],
-        "decoder_bias": draw.choice([True, False]),
+        "decoder_bias": draw.choice(BOTH),
         "global_attn_every_n_layers": draw.choice([2, 3]),
     }
 
@@ -234,7 +235,7 @@ def modernbert_decoder(draw, found):
         "layer_types": LAYER_TYPES,
     }
 
-    more = {"classifier_bias": draw.choice([True, False]), "local_attention": draw.choice([7, 8])}
+    more = {"classifier_bias": draw.choice(BOTH), "local_attention": draw.choice([7, 8])}
     return modernbert(draw, found) | sizes | more
 
 
@@ -265,7 +266,7 @@ def marian(draw, found):
 
 def xlm(draw, found):
     switches = ("gelu_activation", "sinusoidal_embeddings", "use_lang_emb")
-    return {key: draw.choice([True, False]) for key in switches} | {"n_langs": draw.choice([1, 5])}
+    return {key: draw.choice(BOTH) for key in switches} | {"n_langs": draw.choice([1, 5])}
 
 
 OPTIONS = {

@@ -151,7 +151,7 @@ def test_an_adapter_gives_the_same_scores(tmp_path, case, kind, name, keys):
     assert moved > 1e-2
 
 
-@pytest.mark.parametrize("rank_stabilized", [False, True], ids=["alpha / r", "alpha / root of r"])
+@pytest.mark.parametrize("rank_stabilized", [False, True])
 def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
     """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its
     own."""
@@ -189,7 +189,6 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
         ("bert", "classification", "prompt", {}, "heads of rows would also read"),
         ("xlnet", "classification", "lora", {}, "in a model of type xlnet, .* is not a linear map"),
     ],
-    ids=["bottleneck", "bitfit", "encoder", "tagging", "prompt", "xlnet"],
 )
 def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name, keys, message):
     _, model, trained = headed(tmp_path / "base", case, kind)

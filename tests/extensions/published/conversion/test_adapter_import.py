@@ -117,7 +117,6 @@ def check(folder, theirs, kind, *, same=True):
         ("modernbert", {"target_modules": ["Wqkv", "Wi"]}),
         ("phi3", {"target_modules": ["qkv_proj", "gate_up_proj"]}),
     ],
-    ids=["bert", "gpt2", "patterns", "rslora", "t5", "modernbert", "phi3"],
 )
 def test_lora_of_peft(tmp_path, case, keys):
     kind = "masked_lm" if case in ("bert", "modernbert") else "lm"
@@ -162,7 +161,7 @@ def test_a_prompt_of_peft(tmp_path, case, task):
         ("bert", "QUESTION_ANS", "span"),
     ],
 )
-@pytest.mark.parametrize("bare", [False, True], ids=["headed", "bare"])
+@pytest.mark.parametrize("bare", [False, True])
 def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     names = {"distilbert": ["q_lin"], "gpt2": ["c_attn"], "bert": ["query"]}[case]
     heads = {"distilbert": ["pre_classifier", "classifier"], "gpt2": ["score"]}.get(
@@ -209,7 +208,7 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
 
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("heads", [(), ("lm_head",)], ids=["table", "both"])
+@pytest.mark.parametrize("heads", [(), ("lm_head",)])
 def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied, heads):
     """Also where the folder holds a tied projection with the same values."""
     names = ["embed_tokens", *heads]

@@ -18,9 +18,7 @@ def labels(count):
 @pytest.mark.parametrize(
     ("ending", "plain", "expected"),
     [
-        ("ForSequenceClassification", labels(3), ("classification", 3, False)),
         ("ForSequenceClassification", {}, ("classification", 2, False)),
-        ("ForSequenceClassification", labels(1), ("regression", 1, False)),
         (
             "ForSequenceClassification",
             {**labels(1), "problem_type": "regression"},
@@ -31,13 +29,6 @@ def labels(count):
             {**labels(1), "problem_type": "single_label_classification"},
             ("classification", 1, False),
         ),
-        (
-            "ForSequenceClassification",
-            {**labels(2), "problem_type": "multi_label_classification"},
-            ("classification", 2, True),
-        ),
-        ("ForTokenClassification", labels(5), ("tagging", 5, False)),
-        ("ForQuestionAnswering", labels(2), ("span", 0, False)),
         ("ForMultipleChoice", {"id2label": {"7": "not numbered"}}, ("multiple_choice", 0, False)),
     ],
 )

@@ -338,7 +338,6 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
             r"weight: expected \[2, \d+\], got \[3, \d+\]",
         ),
     ],
-    ids=["holes", "numbers", "ends", "shape"],
 )
 def test_labels_that_are_not_built_are_refused(tmp_path, kind, changes, message):
     saved(tmp_path, "bert", kind)
@@ -370,7 +369,6 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
         ({"hidden": "tanh", "bias": False}, "bias"),
         ({}, "hidden"),
     ],
-    ids=["pool", "bias", "hidden"],
 )
 def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
     model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, **head}})

@@ -30,7 +30,7 @@ def refused(folder):
 
 
 @pytest.mark.parametrize("wrapper", [None, "state_dict", "model_state_dict"])
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "old"])
+@pytest.mark.parametrize("zipped", [True, False])
 def test_torch_files(tmp_path, wrapper, zipped):
     plain = {wrapper: TENSORS, "epoch": 3} if wrapper else TENSORS
     torch.save(plain, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)

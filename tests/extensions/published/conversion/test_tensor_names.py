@@ -30,7 +30,6 @@ def renamed(*names):
             r"norm\.gamma and body\.norm\.weight are both body\.norm\.weight",
         ),
     ],
-    ids=["unknown", "wrapper", "two names"],
 )
 def test_names_of_no_parameter_are_refused(names, words):
     with pytest.raises(WeightsError, match=words):

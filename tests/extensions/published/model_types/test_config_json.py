@@ -413,9 +413,7 @@ def value_of(config, key):
     return config
 
 
-@pytest.mark.parametrize(
-    "read", READ, ids=[f"{number} {read.case}" for number, read in enumerate(READ)]
-)
+@pytest.mark.parametrize("read", READ)
 def test_keys_are_read_as_the_class_reads_them(tmp_path, read):
     theirs = saved(tmp_path / "in", read.case, **read.keys)
     if read.edits:
