@@ -63,9 +63,3 @@ def test_bytes_are_those_of_the_stored_keys_and_values(family):
 
     start = int(family == "encoder_decoder")
     assert generation_cost(network, SOURCE, TOKENS, start).cache_bytes == read
-
-
-def test_a_cache_of_half_the_heads_is_half_as_large():
-    one, two = (built("decoder", kv_heads=heads) for heads in (1, 2))
-
-    assert 2 * generation_cost(one, 9, 3).cache_bytes == generation_cost(two, 9, 3).cache_bytes

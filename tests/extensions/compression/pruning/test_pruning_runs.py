@@ -60,7 +60,4 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
 
     assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
 
-    lines = list(table_lines(rows))
-
-    assert f"the paper's claim: {name} " in lines[-1]
-    assert lines[-1].endswith(PRUNING.load_class(name).published_result)
+    assert list(table_lines(rows))[-1].endswith(PRUNING.load_class(name).published_result)

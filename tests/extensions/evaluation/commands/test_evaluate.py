@@ -10,8 +10,6 @@ import pytest
 
 from clozeline.extensions.evaluation.commands import evaluate
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, main, score_task
-from clozeline.extensions.evaluation.perplexity import perplexity_scores
-from clozeline.pipeline.tables import KeyedTexts
 from tests.distributed import RankPool
 
 
@@ -55,30 +53,6 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
         pool.close()
 
     assert texts == [score_task(EvaluateOptions(run=tuned, split="train"))[0]] * size
-
-
-def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
-    (run, trained), text = decoder, tmp_path / "text.csv"
-    text.write_text("id,body\n1,the page of the book .")
-
-    assert (
-        main(
-            [
-                str(run),
-                f"perplexity={{path: {text}, text_key: body}}",
-                "window=4",
-                "stride=1",
-                "--json",
-            ]
-        )
-        == 0
-    )
-
-    scores = json.loads(capsys.readouterr().out)
-    wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
-
-    assert {name: scores[name] for name in wanted} == wanted
-    assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
 
 
 def test_a_script_hides_no_library(tmp_path):

@@ -35,7 +35,6 @@ POS = TaskMetadata(
         ("B-PER O", "O O", 0.0, 0.0),
         ("B-PER I-PER", "B-PER I-PER", 1.0, 1.0),
     ],
-    ids=["no begin", "two types", "neighbors", "nothing", "none found", "right"],
 )
 def test_both_modes(gold, found, lenient, strict):
     judged = Judged(FACTS, [gold.split()], [found.split()])

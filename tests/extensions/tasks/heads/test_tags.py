@@ -35,7 +35,7 @@ def legal(tags):
     return all(now[0] != "I" or before in (now, now.replace("I-", "B-")) for before, now in pairs)
 
 
-@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+@pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("kind", ["bio", "any"])
 def test_the_best_sequence_is_that_of_all(ties, kind):
     """Whole numbers up to two give many equal sums, of which the rule of the docstring chooses."""

@@ -236,7 +236,6 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
             [0, 1, 0],
         ),
     ],
-    ids=["most", "tie", "mean", "several"],
 )
 def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, values, expected):
     make_sets(tmp_path)

@@ -46,7 +46,6 @@ China NNP B-NP B-LOC
         ({}, "100 000\tO\nmen\tO\n", [["100 000 O", "men O"]]),
         ({}, "10\u00a0000 O\nAda  B-PER \n\n", [["10\u00a0000 O", "Ada B-PER"]]),
     ],
-    ids=["iob1", "bioes with prefix", "plain classes", "spaces between tabs", "no-break blank"],
 )
 def test_words_and_tags(tmp_path, options, text, sentences):
     reader = reader_of("conll", **options)

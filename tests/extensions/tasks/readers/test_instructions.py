@@ -165,7 +165,6 @@ def test_every_other_line_has_a_reason(tmp_path):
             "expected system, user, assistant, got 'bot'",
         ),
     ],
-    ids=["missing", "content", "role", "chat"],
 )
 def test_mistakes(options, message):
     with refused(message):

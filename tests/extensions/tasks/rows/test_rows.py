@@ -8,7 +8,6 @@ from clozeline.extensions.tasks.registries import TASK_ROWS
 from clozeline.extensions.tasks.rows import rows_of
 from clozeline.extensions.tasks.rows.classification import ClassRows
 from clozeline.extensions.tasks.rows.multiple_choice import ChoiceRows
-from clozeline.extensions.tasks.rows.regression import NumberRows
 from clozeline.extensions.tasks.rows.similarity import PairRows
 from clozeline.extensions.tasks.sets.task_rows import FRAMES, Form
 from clozeline.train.data.stream.collate import Collate
@@ -151,25 +150,6 @@ def test_rows_are_in_the_order_of_their_hash(made):
     backward = made.rows(texts[::-1])
 
     assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
-
-
-def test_pairs_have_segments_and_numbers(words):
-    _, rows = built(
-        NumberRows, NUMBERS, "bert", 8, words, [LabeledText(("a film", "one plot ."), None, 3.8, 1)]
-    )
-
-    assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES["bert"])] == list(
-        rows.columns
-    )
-    assert rows.columns["segment_starts"][0].tolist() == [0, 4]
-    assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
-    assert rows.columns["target"].values.dtype == np.float32
-
-    for frame in ("roberta", "gpt"):
-        assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES[frame])] == [
-            "input_ids",
-            "target",
-        ]
 
 
 @pytest.mark.parametrize("frame", ["gpt1", "bert"])

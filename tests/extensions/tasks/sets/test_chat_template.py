@@ -235,7 +235,6 @@ def test_memory_is_bounded_and_the_process_goes_on():
         "{{ ''.__class__.__mro__ }}",
         "{{ messages.append(1) }}",
     ],
-    ids=["length", "classes", "change"],
 )
 def test_a_template_is_in_the_sandbox_of_transformers(template):
     with pytest.raises(Exception, match=r"unsafe|at most"):

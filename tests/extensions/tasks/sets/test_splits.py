@@ -89,16 +89,6 @@ FOLDERS = LabeledReader(LabeledReader.Options(label="folder"), InputLimits())
             {"undev.tsv", "README.txt", "training.tsv"},
         ),
     ],
-    ids=[
-        "plain",
-        "other_names",
-        "squad",
-        "in_domain",
-        "microsoft",
-        "mnli",
-        "mrpc_of_glue",
-        "strangers",
-    ],
 )
 def test_splits_by_name(given, splits, others):
     assert sorted_out(files(*given)) == (splits, others)
@@ -191,16 +181,6 @@ def test_splits_by_name(given, splits, others):
             {"train_pseudo": "train_pseudo/a.tsv"},
             set(),
         ),
-    ],
-    ids=[
-        "folders",
-        "source of folders",
-        "official",
-        "saved",
-        "parts",
-        "sources",
-        "languages",
-        "pseudo",
     ],
 )
 def test_splits_of_readers_and_sources(given, reader, splits, others):

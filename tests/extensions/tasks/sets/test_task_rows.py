@@ -42,7 +42,6 @@ def test_longest_first(first, second, room):
         ("a", "one dull plot . no heart"),
         ("a very good film", "one dull plot ."),
     ],
-    ids=["one", "long first", "long second", "equal"],
 )
 @pytest.mark.parametrize("max_length", [8, 9, 30])
 def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
