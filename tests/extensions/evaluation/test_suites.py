@@ -10,7 +10,7 @@ from clozeline import HOME
 from clozeline.errors import IntegrityError
 from clozeline.extensions.evaluation import masked_facts
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
-from clozeline.extensions.evaluation.last_word_prediction import read_passages
+from clozeline.extensions.evaluation.last_word_prediction import last_word_lines, read_passages
 from clozeline.extensions.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.extensions.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.extensions.evaluation.perplexity import WordNgrams
@@ -437,3 +437,11 @@ def test_sentences_of_the_textbook_are_read_by_their_tools():
     # the sentences of a pair are equally long: no pair is decided by its length
     assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
     assert len(read_passages(folder / "prompts.jsonl")) == 5
+
+
+def test_a_perplexity_is_shown_where_it_can_be_read():
+    scores = {"suite": "lambada", "n": 200, "truncated": 0, "skipped": 0, "step": 1}
+    scores |= {"accuracy": 0.5, "baselines": {"majority": 0.2}}
+
+    for nats, shown in ((2.0, "per word, perplexity 7.39"), (24.9, "24.90 nats per word")):
+        assert [*last_word_lines({**scores, "nats": nats})][1].endswith(shown)

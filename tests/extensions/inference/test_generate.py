@@ -15,6 +15,7 @@ from clozeline.extensions.inference.filled_text import fill_text, parts_of
 from clozeline.extensions.inference.generation import (
     blank_after,
     find_language_token,
+    parts_note,
     prompt_ids,
     split_prompt,
 )
@@ -23,6 +24,7 @@ from clozeline.model.generation.generate import generate_beams
 from clozeline.model.heads.masked_lm import MaskedLMHead
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.row_form import RowForm, join_forms
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -222,6 +224,16 @@ def test_a_prompt_begins_like_stored_rows(shard_sets, options, parts):
 
     assert row[:begins] == prompt[:begins]
     assert begins == len(options.keys() & {"add_bos", "source_head", "mode"}) or prompt[0] == row[0]
+
+
+def test_parts_whose_rows_begin_in_other_ways_are_told(shard_sets):
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer/tokenizer")
+    bos, eos = (tokenizer.vocabulary.specials[role] for role in ("bos", "eos"))
+    plain = RowForm(tail=(eos,))
+    framed = RowForm(head=(bos,), tail=(eos,))
+
+    assert parts_note(tokenizer, join_forms([plain, plain])) == ""
+    assert "TEXT </s>, <s> TEXT </s>" in parts_note(tokenizer, join_forms([plain, framed]))
 
 
 @pytest.mark.parametrize("name", KINDS)

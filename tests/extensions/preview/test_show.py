@@ -66,3 +66,12 @@ def test_a_picture_shows_what_each_position_reads(words, rows):
 
 def rows_of(grid):
     return ["".join(str(int(cell)) for cell in row) for row in grid.reads]
+
+
+def test_mistakes_end_in_one_message(capsys):
+    for words, said in (
+        (["masked_lm", "It rains. " * 30, "picture=p.svg"], "at most 64 tokens, got 9"),
+        (["masked_ml"], "did you mean 'masked_lm'?"),
+    ):
+        assert show_main(words) == 64
+        assert said in capsys.readouterr().err

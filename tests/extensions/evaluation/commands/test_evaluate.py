@@ -73,3 +73,9 @@ def test_a_script_hides_no_library(tmp_path):
     done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
 
     assert done.stdout.endswith("7\n")
+
+
+@pytest.mark.parametrize("word", ["step=5", "metrics=[bleu]", "tune=true"])
+def test_mistakes(tuned, capsys, word):
+    assert main([str(tuned), word]) == 64
+    assert word.partition("=")[0] in capsys.readouterr().err

@@ -295,3 +295,16 @@ def test_a_tokenizer_with_ids_beyond_the_model_is_refused(bert, tmp_path, capsys
     assert "ids, the model 37 rows: they do not belong together" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
     assert import_model([*words, "--no-tokenizer"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("GPT2Model", "no heads"), ("AutoTokenizer", "transformers refuses it")]
+)
+def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
+    tmp_path, name, reason, capsys
+):
+    saved(tmp_path, "gpt2")
+    edit_config(tmp_path, architectures=[name])
+
+    assert compare_logits([str(tmp_path), str(tmp_path), "--theirs"]) == 64
+    assert reason in capsys.readouterr().err

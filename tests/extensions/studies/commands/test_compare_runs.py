@@ -176,3 +176,12 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
         f"note: {run}/metrics.jsonl: 3 lines cannot be read, torn, damaged or of another file"
         in shown.err
     )
+
+
+def test_mistakes_are_one_message(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "run", [1.0])
+
+    for count, message in ((2, "the same run is given twice"), (9, "expected at most 8 runs")):
+        assert compare_runs(["run"] * count) == 64
+        assert message in capsys.readouterr().err

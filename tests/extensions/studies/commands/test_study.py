@@ -453,3 +453,18 @@ def test_a_model_that_samples_its_inputs_has_no_measure(tmp_path):
 
     variants["plain"].measures.clear()
     check()
+
+
+def test_few_documents_decide_little():
+    study = SimpleNamespace(title="t", flops=1e9, steps=None, orderings=[])
+
+    for documents, error, said in (
+        (1, None, "decides nothing"),
+        (9, 0.125, "error of a loss is 0.125"),
+        (90, None, ""),
+    ):
+        heldout = {"masked": {"documents": documents, "standard_error": error}}
+        run = {"steps": 1, "tokens": 1, "losses": {"masked": 2.0}, "heldout": heldout}
+        notes = " ".join(line for line in loss_lines(study, {"plain": [run]}) if "decide" in line)
+        assert said in notes
+        assert bool(said) == bool(notes)

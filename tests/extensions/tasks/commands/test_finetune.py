@@ -6,10 +6,16 @@ import pytest
 
 from clozeline.configuration.config import config_file
 from clozeline.extensions.evaluation.commands.evaluate import EvaluateOptions, score_task
-from clozeline.extensions.tasks.commands.finetune import frame_overrides, main
+from clozeline.extensions.tasks.commands.finetune import (
+    FinetuneOptions,
+    finetune,
+    frame_overrides,
+    main,
+)
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.trained_model import read_config
 from tests.extensions.tasks.task_runs import body_and_recipe
+from tests.refusals import refused
 
 
 @pytest.mark.slow
@@ -161,3 +167,23 @@ def test_rows_are_those_of_the_body(tmp_path, task, model, given, words):
         frame_overrides(tmp_path, config_file(f"recipe:tasks/{task}", "pipeline.yaml"), given)
         == words
     )
+
+
+@pytest.mark.parametrize(
+    ("search", "words", "message"),
+    [
+        ({}, ["stps=5"], "unknown key .stps"),
+        ({"steps": [6, 5]}, ["schedule.warmup=6"], "warmup: expected at most 5, .* got 6"),
+    ],
+)
+def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, words, message):
+    (tmp_path / "config.yaml").write_text(
+        "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}"
+    )
+    output = tmp_path / "out"
+    given = FinetuneOptions(task="sst2", train=output, dev=output, output=output, search=search)
+
+    with refused(message):
+        finetune(tmp_path, given, words)
+
+    assert not output.exists()
