@@ -146,6 +146,7 @@ class VariantSets:
 class PlannedRun:
     """One run, ready to start: its configuration, and the steps and FLOPs per step of each part."""
 
+    parameters: int
     config: dict[str, Any]
     steps: tuple[int, ...]
     flops: tuple[float, ...]
@@ -275,7 +276,8 @@ def plan_training(
         "every": max(1, sum(steps) // study.evaluations),
     }
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
-    return PlannedRun(config, tuple(steps), tuple(costs))
+    parameters = sum(tensor.numel() for tensor in model.parameters())
+    return PlannedRun(parameters, config, tuple(steps), tuple(costs))
 
 
 def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) -> None:

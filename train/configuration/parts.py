@@ -84,7 +84,6 @@ SETTINGS: Final = (
     Part(
         "model.adapter",
         lambda run: run.model.adapter is not None,
-        needs={EARLIER_WEIGHTS},
         prevents={TRAINED_BODY},
         owns={TRAINED_PARAMETERS},
     ),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.parameters.freezing import freeze
-from clozeline.model.parameters.sharding import UNSHARDED, Placement
+from clozeline.model.parameters.sharding import SHAPES, UNSHARDED, Placement
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -95,6 +95,13 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     model = build_random_model(config, shards, placement)
     folder = config.model.init_from
     saved = point.saved
+    if folder is None and model.adapters.active is not None:
+        # a dry run counts parameters without weights
+        needed = "model.adapter: needs the weights of an earlier model: set model.init_from"
+        if placement is not SHAPES:
+            raise ConfigurationError(f"{needed} to its run or folder")
+        freeze_base(model)
+        return StartingModel(model, [needed], "", [])
     if folder is None:
         return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
     if saved is None or model.adapters.active is not None:

@@ -90,7 +90,7 @@ class StudyOptions:
     """SPLIT=FILE, labeled rows: train, dev, and other tests; TASK.SPLIT=FILE for the fine-tunings
     of one task; may be repeated"""
     dry_run: bool = False
-    """make the sets, and print the steps of each run"""
+    """make the sets, and print the steps, FLOPs and parameters of each run"""
     flops: Annotated[float, Field(gt=0)] | None = None
     """FLOPs of each run; default: those of study.yaml"""
     steps: Positive | None = None
@@ -205,7 +205,11 @@ def _run_study(options: StudyOptions) -> None:
             sets = VariantSets(folders[name], folders)
             plan = plan_training(folder, study, variant, sets, run, seed, heldout)
             if options.dry_run:
-                print(f"{name}, seed {seed}: {sum(plan.steps):,} steps, {plan.total:.3g} FLOPs")
+                steps = sum(plan.steps)
+                print(
+                    f"{name}, seed {seed}: {steps:,} steps, {plan.total:.3g} FLOPs, "
+                    f"{plan.total / steps:.3g} a step, {plan.parameters:,} parameters"
+                )
             measure = partial(write_scores, variant, plan, test, texts)
             config = output / "configs" / f"{name}-{seed}.yaml"
             trainings.append(

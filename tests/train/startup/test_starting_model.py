@@ -6,6 +6,7 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
+from clozeline.model.parameters.sharding import SHAPES
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
@@ -45,6 +46,20 @@ def folder(tmp_path_factory, one_rank, shards):
     complete(one_rank, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"])
 
     return folder
+
+
+def test_an_adapter_without_weights_is_counted_and_does_not_train(folder):
+    config = load_config(TrainConfig, folder / "train.yaml", ["model.adapter=lora"])
+    point = StartingPoint(config, TrainState(step=0, samples=0), None)
+    train = open_datasets(config).train
+
+    with pytest.raises(ConfigurationError, match=r"set model\.init_from"):
+        build_starting_model(point, train)
+
+    model = build_starting_model(point, train, SHAPES).model
+    trained = [name for name, tensor in model.named_parameters() if tensor.requires_grad]
+    assert trained
+    assert all(name.startswith("adapters.") for name in trained)
 
 
 def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):

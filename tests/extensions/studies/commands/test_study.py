@@ -1,6 +1,7 @@
 """Studies: equal operations, sets by variant, tables, and a small one from begin to end."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -384,6 +385,7 @@ def test_a_plan_trains_nothing(measured, tmp_path, capsys):
         "plain, seed 0:",
         "plain, seed 1:",
     ]
+    assert all(re.search(r" FLOPs, \d\S* a step, \d\S* parameters$", line) for line in lines)
     assert not (tmp_path / "out/study.txt").exists()
 
 
