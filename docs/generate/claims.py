@@ -123,7 +123,9 @@ def collect(output: Path, command: str) -> dict[str, Any]:
         figures = json.loads(path.read_text(encoding="utf-8"))
         of_variant = values[path.stem.rpartition("-")[0]]
         spent = {"FLOPs": figures["flops"], "tokens": figures["tokens"]}
-        for key, value in (spent | figures["losses"] | figures["bits"]).items():
+        for text in output.glob(f"scores/texts/*/{path.name}"):
+            spent[text.parent.name] = json.loads(text.read_bytes())["bits"]
+        for key, value in (spent | figures["losses"]).items():
             of_variant[key].append(value)
     variants: dict[str, dict[str, Any]] = {
         name: {

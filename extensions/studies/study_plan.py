@@ -1,8 +1,9 @@
 """Read a study and its variants, and plan trainings with the FLOPs that the study allows."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -128,18 +129,30 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class VariantSets:
-    """Where the sets of a variant are, and those of the others."""
+class StudySets:
+    """Folders of the sets of each variant, and of each measure with separate files."""
 
-    own: Path
-    """folder of the variant's sets"""
-    others: Mapping[str, Path] = field(default_factory=dict)
-    """folder of the sets of each variant"""
+    variants: Mapping[str, Path]
+    measures: Mapping[str, Path] = field(default_factory=dict)
 
-    def find(self, name: str) -> Path:
-        """Return the folder of a set SET or VARIANT/SET."""
-        variant, slash, set_name = name.rpartition("/")
-        return self.others[variant] / set_name if slash else self.own / name
+    def find(self, variant: str, name: str) -> Path:
+        """Return the folder of a set SET, or VARIANT/SET of another variant."""
+        owner, _, set_name = name.rpartition("/")
+        return self.variants[owner or variant] / set_name
+
+    def heldout(self, variant: str, measures: Mapping[str, str]) -> dict[str, str]:
+        """Return the sets of a variant's measures: of separate files, if there are any."""
+        if self.measures:
+            found = {
+                measure: self.measures[measure] / name / "train"
+                for measure, name in measures.items()
+                if measure in self.measures
+            }
+        else:
+            found = {
+                measure: self.find(variant, name) / "heldout" for measure, name in measures.items()
+            }
+        return {measure: str(path) for measure, path in found.items()}
 
 
 @dataclass(frozen=True)
@@ -163,31 +176,33 @@ def find_study_file(path: Path) -> Path:
 
 
 def load_study(path: Path) -> tuple[Study, dict[str, Variant]]:
-    """Read a study, given by its folder or file, and its variants.
+    """Read a study, given by its folder or file, and its variants, each after its base.
 
     Raises:
-        ConfigurationError: a claim names a variant that does not exist, or a phase a set of one.
+        ConfigurationError: a base, a claim or a phase names a variant that does not exist.
     """
     file = find_study_file(path)
     study = load_config(Study, file)
-    keys = study.variants
-    variants = {
-        name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys
-    }
-    variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
-    if len({variant.pipeline is None for variant in variants.values()}) > 1:
-        raise ConfigurationError(
-            f"{file}: variants: expected a pipeline for every variant or for none"
-        )
+    merged: dict[str, Any] = {}
 
-    named = (
-        set_name
-        for variant in variants.values()
-        for part in variant.phases
-        for set_name in part.sets
-    )
-    owners = {set_name.rpartition("/")[0] for set_name in named} - {""}
-    if unknown := sorted(owners - variants.keys()):
+    def add(name: str, above: tuple[str, ...] = ()) -> None:
+        """Merge the keys of a variant over those of its base."""
+        if name not in study.variants or name in above:
+            problem = "based on itself" if name in above else f"none of {', '.join(study.variants)}"
+            raise ConfigurationError(f"{file}: variants: base: {name} is {problem}")
+        base = study.variants[name].get("base")
+        if base is not None and base not in merged:
+            add(base, (*above, name))
+        inherited = {} if base is None else merged[base]
+        merged[name] = merge(Any, inherited, study.variants[name])
+
+    for name in study.variants:
+        add(name)
+
+    variants = {name: validate(Variant, keys, f"{file}: {name}") for name, keys in merged.items()}
+    parts = (part for variant in variants.values() for part in variant.phases)
+    named = {set_name.rpartition("/")[0] for part in parts for set_name in part.sets}
+    if unknown := sorted(named - {"", *variants}):
         raise ConfigurationError(
             f"{file}: phases: expected the sets of a variant, one of {', '.join(variants)}, got "
             f"{unknown[0]}/…"
@@ -204,46 +219,17 @@ def load_study(path: Path) -> tuple[Study, dict[str, Variant]]:
     return study, variants
 
 
-def _with_base(
-    name: str, keys: Mapping[str, dict[str, Any]], file: Path, above: tuple[str, ...] = ()
-) -> Any:
-    """Return the keys of a variant merged over its base."""
-    if name not in keys or name in above:
-        problem = "is based on itself" if name in above else f"is not a variant: {', '.join(keys)}"
-        raise ConfigurationError(f"{file}: variants: base: {name} {problem}")
-    base = keys[name].get("base")
-    if base is None:
-        return keys[name]
-    inherited = _with_base(base, keys, file, (*above, name))
-    return merge(Any, inherited, keys[name])
-
-
-def _depth(name: str, variants: Mapping[str, Variant]) -> int:
-    base = variants[name].base
-    return 0 if base is None else 1 + _depth(base, variants)
-
-
-def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
-    """Return whether the variants change the pipeline, so that each has separate sets.
-
-    `load_study` refuses a mixture.
-    """
-    return any(variant.pipeline is not None for variant in variants.values())
-
-
 def plan_training(
     folder: Path,
     study: Study,
-    variant: Variant,
-    sets: VariantSets,
+    variant: tuple[str, Variant],
+    sets: StudySets,
     output: Path,
     seed: int,
-    heldout: Mapping[str, Path] | None = None,
 ) -> PlannedRun:
     """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
 
-    `folder` is that of the study, or its file. `heldout` are the sets of the variant's measures; by
-    default those next to the training sets in `sets`.
+    `folder` is that of the study, or its file.
     """
     from clozeline.model.build import build_model
     from clozeline.train.data.sets.datasets import open_datasets
@@ -251,31 +237,29 @@ def plan_training(
     from clozeline.train.logs.cost_estimate import estimate_cost
     from clozeline.train.startup.starting_model import wrap_model
 
-    config = _compose_config(folder, variant, sets, output, seed, heldout)
-    batch = int(config["data"]["global_batch"])
+    phases = variant[1].phases
+    config = _compose_config(folder, variant, sets, output, seed)
     # FLOPs of a step of each part, estimated from the first rows of its sets
-    probe = _validate_config(config, variant, sets)
+    probe: TrainConfig = validate(TrainConfig, config, STUDY)
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
     wrapped, _ = wrap_model(UnwrappedModel(model, probe, datasets.train))
-    phases = estimate_cost(probe, wrapped, datasets, 1).phases
-    costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
+    estimated = estimate_cost(probe, wrapped, datasets, 1).phases
+    costs = [cost.rows_per_step * cost.flops_per_row for cost in estimated]
     steps = [
         round((study.steps or study.flops / flops) * part.share)
-        for part, flops in zip(variant.phases, costs, strict=True)
+        for part, flops in zip(phases, costs, strict=True)
     ]
     if not all(steps):
         raise ConfigurationError(
             f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})"
         )
 
-    config = _set_phases(config, variant, sets, steps, batch)
-    config["evaluate"] = {
-        **config.get("evaluate", {}),
-        "every": max(1, sum(steps) // study.evaluations),
-    }
-    config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
+    config = _compose_config(folder, variant, sets, output, seed, steps)
+    every = max(1, sum(steps) // study.evaluations)
+    for key in ("evaluate", "checkpoint"):
+        config[key] = {**config.get(key, {}), "every": every}
     parameters = sum(tensor.numel() for tensor in model.parameters())
     return PlannedRun(parameters, config, tuple(steps), tuple(costs))
 
@@ -285,60 +269,43 @@ def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) 
 
     This is called before any set is made.
     """
-    sets = VariantSets(output, dict.fromkeys(variants, output))
-    for name, variant in variants.items():
-        config = _validate_config(
-            _compose_config(folder, variant, sets, output / name, 0, None), variant, sets
-        )
-        family = FAMILIES.load_class(config.model.family)
-        if variant.measures and SAMPLE_WORDS in family.reads:
+    sets = StudySets(dict.fromkeys(variants, output))
+    for variant in variants.items():
+        config = _compose_config(folder, variant, sets, output / variant[0], 0)
+        family = FAMILIES.load_class(validate(TrainConfig, config, STUDY).model.family)
+        if variant[1].measures and SAMPLE_WORDS in family.reads:
             raise ConfigurationError(
-                f"{folder / STUDY}: {name}: measures: this model samples its inputs in training, "
+                f"{folder}: {variant[0]}: measures: this model samples its inputs in training, "
                 "so it has no loss of a set; write measures: {}, and read its training losses"
             )
 
 
 def _compose_config(
     folder: Path,
-    variant: Variant,
-    sets: VariantSets,
+    variant: tuple[str, Variant],
+    sets: StudySets,
     output: Path,
     seed: int,
-    heldout: Mapping[str, Path] | None,
+    steps: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the keys of a variant's training, without its phases."""
-    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
+    """Return the keys of a variant's training, with so many steps of each part; default: one."""
+    name, keys = variant
     file = find_study_file(folder)
-    base = override(TrainConfig, read_composed(TrainConfig, file), changes, str(file))
-    config: dict[str, Any] = base | {"output": str(output), "seed": seed}
-    measured = heldout or {
-        name: sets.find(set_name) / "heldout" for name, set_name in variant.measures.items()
-    }
-    config["data"] = {
+    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(keys.train).items()]
+    config = override(TrainConfig, read_composed(TrainConfig, file), changes, str(file))
+    ends = [*accumulate(steps or [1] * len(keys.phases))]
+    phases: list[dict[str, Any]] = []
+
+    for part, end in zip(keys.phases, ends, strict=True):
+        shards = [str(sets.find(name, each) / "train") for each in part.sets]
+        phases.append({"shards": shards, "weights": list(part.sets.values())})
+        if end < ends[-1]:
+            phases[-1]["until_samples"] = int(config["data"]["global_batch"]) * end
+
+    data = {
         **config["data"],
         "seed": seed,
-        "heldout": {name: str(path) for name, path in measured.items()},
+        "heldout": sets.heldout(name, keys.measures),
+        "phases": phases,
     }
-
-    return config
-
-
-def _validate_config(config: Mapping[str, Any], variant: Variant, sets: VariantSets) -> TrainConfig:
-    """Return the validated configuration of a training with a step of each part."""
-    batch = int(config["data"]["global_batch"])
-    single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
-    probe: TrainConfig = validate(TrainConfig, single_steps, STUDY)
-    return probe
-
-
-def _set_phases(
-    config: Mapping[str, Any], variant: Variant, sets: VariantSets, steps: list[int], batch: int
-) -> dict[str, Any]:
-    phases: list[dict[str, Any]] = []
-    for number, part in enumerate(variant.phases):
-        phase: dict[str, Any] = {"shards": [str(sets.find(name) / "train") for name in part.sets]}
-        phase["weights"] = list(part.sets.values())
-        if number + 1 < len(variant.phases):
-            phase["until_samples"] = batch * sum(steps[: number + 1])
-        phases.append(phase)
-    return {**config, "data": {**config["data"], "phases": phases}, "steps": sum(steps)}
+    return {**config, "output": str(output), "seed": seed, "data": data, "steps": ends[-1]}

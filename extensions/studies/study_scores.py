@@ -3,7 +3,6 @@
 Tables are losses, claims, steps of the pipeline, and minimal pairs.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,25 +10,56 @@ from statistics import fmean, stdev
 from typing import Any, Final, TypeAlias
 
 from clozeline.errors import plural
+from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
-from clozeline.extensions.evaluation.perplexity import WordNgrams
+from clozeline.extensions.evaluation.perplexity import WordNgrams, perplexity_scores
 from clozeline.extensions.studies.study_plan import Ordering, PlannedRun, Study, Variant
 from clozeline.extensions.studies.study_sets import PreparedDocuments
 from clozeline.extensions.studies.verdict import judge
 from clozeline.extensions.tasks.finetuning_scores import difference_text, mean_text
 from clozeline.extensions.tasks.score_notes import note_few_items
-from clozeline.files import publish_text
+from clozeline.files import publish_json
+from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.terminal import align_rows
+from clozeline.tools.runs.inference.text_likelihoods import Score, open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines
 
 _PER_PARADIGM: Final = 100
-_PAIR_FIGURES: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
+_PAIR_FIGURES: Final = ("n", "accuracy", "baselines", "correlation_with_bigram")
 
 Runs: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """the scores of each seed, by variant"""
+
+
+def write_losses(plan: PlannedRun, scores: Path) -> None:
+    """Measure a finished run on its held-out sets."""
+    run = Path(plan.config["output"])
+    model = TrainedModel.open(run).model
+    max_rows = int(plan.config["evaluate"]["max_rows"])
+    heldout = {
+        measure: label_loss(model, open_shards(path), max_rows)
+        for measure, path in plan.config["data"]["heldout"].items()
+    }
+    figures = {
+        "steps": sum(plan.steps),
+        "flops": plan.total,
+        "tokens": read_lines(run / "metrics.jsonl")[-1]["tokens"],
+        "losses": {measure: loss.nats for measure, loss in heldout.items()},
+        "heldout": {
+            measure: {"documents": loss.documents, "standard_error": loss.standard_error}
+            for measure, loss in heldout.items()
+        },
+    }
+    publish_json(scores, figures)
+
+
+def write_bits(run: Path, texts: str, scores: Path) -> None:
+    """Measure the bits per byte that a finished run gives texts."""
+    scored = perplexity_scores(TrainedModel.open(run), Path(texts), None, None)
+    publish_json(scores, {"bits": scored["bits_per_byte"]})
 
 
 @dataclass(frozen=True)
@@ -40,65 +70,21 @@ class PairTest:
     words: WordNgrams
 
     @classmethod
-    def read(cls, pairs: Path, documents: Path) -> "PairTest":
-        """Read the first hundred pairs of each paradigm, and count words of documents.
-
-        The counts describe the documents after a stage.
-        """
-        texts = (document.text for document in read_all_documents(documents))
+    def read(cls, pairs: Path, output: Path) -> "PairTest":
+        """Read the first hundred pairs of each paradigm, and count words of a pipeline's texts."""
+        documents = read_all_documents(last_documents(output))
+        texts = (document.text for document in documents)
         return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))
 
-
-def write_scores(
-    variant: Variant,
-    plan: PlannedRun,
-    test: PairTest | None,
-    texts: Mapping[str, str],
-    scores: Path,
-) -> None:
-    """Measure a finished run on its held-out sets, on texts, and on minimal pairs.
-
-    Minimal pairs are measured by each score of its variant.
-    """
-    from clozeline.extensions.evaluation.heldout_score import label_loss
-    from clozeline.extensions.evaluation.perplexity import perplexity_scores
-
-    run = Path(plan.config["output"])
-    trained = TrainedModel.open(run)
-    max_rows = int(plan.config["evaluate"]["max_rows"])
-    heldout = {
-        measure: label_loss(trained.model, open_shards(path), max_rows)
-        for measure, path in plan.config["data"]["heldout"].items()
-    }
-    figures: dict[str, object] = {
-        "steps": sum(plan.steps),
-        "flops": plan.total,
-        "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
-        "losses": {measure: loss.nats for measure, loss in heldout.items()},
-        "heldout": {
-            measure: {"documents": loss.documents, "standard_error": loss.standard_error}
-            for measure, loss in heldout.items()
-        },
-        "bits": {
-            name: perplexity_scores(trained, Path(files), None, None)["bits_per_byte"]
-            for name, files in texts.items()
-        },
-    }
-
-    if test is not None:
-        scorers = {
-            scorer_name: open_scorer(trained, scorer_name)[0] for scorer_name in variant.pairs
+    def write(self, run: Path, kinds: Sequence[Score], scores: Path) -> None:
+        """Measure a finished run by each kind of score."""
+        trained = TrainedModel.open(run)
+        figures = {
+            kind: pair_scores(self.pairs, open_scorer(trained, kind)[0], self.words)
+            for kind in kinds
         }
-        scores_by_name = {
-            scorer_name: pair_scores(test.pairs, scorer, test.words)
-            for scorer_name, scorer in scorers.items()
-        }
-        figures["pairs"] = {
-            scorer_name: {key: each[key] for key in _PAIR_FIGURES}
-            for scorer_name, each in scores_by_name.items()
-        }
-
-    publish_text(scores, json.dumps(figures) + "\n")
+        kept = {kind: {key: of[key] for key in _PAIR_FIGURES} for kind, of in figures.items()}
+        publish_json(scores, kept)
 
 
 def _read_measures(figures: Mapping[str, Any]) -> dict[str, float]:
@@ -108,9 +94,7 @@ def _read_measures(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def measures_of(runs: Runs) -> list[str]:
     """Return the measures that some variant has."""
-    return list(
-        dict.fromkeys(measure for seeds in runs.values() for measure in _read_measures(seeds[0]))
-    )
+    return [*{measure: None for seeds in runs.values() for measure in _read_measures(seeds[0])}]
 
 
 def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[float]:
@@ -124,23 +108,20 @@ def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[floa
 def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     """Yield the losses of each variant, then by how much each claim holds."""
     measures = measures_of(runs)
-    number = len(next(iter(runs.values())))
-    seeds_text = "one seed" if number == 1 else f"{number} seeds"
-    bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
-    units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"
-    length = f"{study.steps:,} steps" if study.steps else f"{study.flops:.3g} operations"
-    yield f"{study.title}: {length} per run, {seeds_text}; {units}"
-    yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(
-        f"{measure:>18}" for measure in measures
-    )
+    first = next(iter(runs.values()))
+    bits = ", ".join(first[0].get("bits", {}))
+    units = f"nats on held-out rows{f', bits per byte of {bits}' if bits else ''}"
+    length = plural(study.steps, "step") if study.steps else f"{study.flops:.3g} FLOPs"
+    yield f"{study.title}: {length} per run, {plural(len(first), 'seed')}; {units}"
+    table = [["variant", "steps", "tokens", *measures]]
 
     for name, seeds in runs.items():
-        of_measures = (_losses_of(seeds, measure) for measure in measures)
-        cells = "".join(f"{mean_text(losses, 3) if losses else '':>18}" for losses in of_measures)
-        yield f"{name:<22}{seeds[0]['steps']:>8,}{seeds[0]['tokens']:>12,}{cells}"
+        losses = (_losses_of(seeds, measure) for measure in measures)
+        shown = (mean_text(of, 3) if of else "" for of in losses)
+        table.append([name, f"{seeds[0]['steps']:,}", f"{seeds[0]['tokens']:,}", *shown])
 
+    yield from align_rows(table, right=True)
     yield from _note_few_documents(runs)
-
     for claim in study.orderings:
         if {claim.lower, claim.higher} <= runs.keys():
             yield _judge_claim(claim, runs)
@@ -163,11 +144,9 @@ def _judge_claim(claim: Ordering, runs: Runs) -> str:
 
 def _note_few_documents(runs: Runs) -> Iterator[str]:
     """Yield a line for each measure of few documents, with the standard error of a loss."""
-    measured = {
-        measure: entry
-        for seeds in runs.values()
-        for measure, entry in seeds[0].get("heldout", {}).items()
-    }
+    heldout = (seeds[0].get("heldout", {}) for seeds in runs.values())
+    measured = {measure: entry for of in heldout for measure, entry in of.items()}
+
     for measure, entry in measured.items():
         error = entry["standard_error"]
         if entry["documents"] == 1:
@@ -181,66 +160,50 @@ def _note_few_documents(runs: Runs) -> Iterator[str]:
 
 
 def pair_lines(runs: Runs) -> Iterator[str]:
-    """Yield each variant's accuracy by score, then the accuracy of n-grams.
+    """Yield each variant's accuracy by score with its correlation, and that of n-grams."""
+    table = []
+    scores: list[Mapping[str, Any]] = []
 
-    Each has its correlation with the bigram.
-    """
-    baselines: Mapping[str, float] = {}
-    pairs = 0
-
-    for name, figures in runs.items():
-        for scorer_name in figures[0].get("pairs", {}):
-            scores = [of_seed["pairs"][scorer_name] for of_seed in figures]
+    for name, seeds in runs.items():
+        for kind in seeds[0].get("pairs", {}):
+            scores = [of_seed["pairs"][kind] for of_seed in seeds]
             accuracy = mean_text([100 * of_seed["accuracy"] for of_seed in scores], 1)
             correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
-            correlation = (
-                ""
-                if None in correlations
-                else f"; correlation with the bigram {fmean(correlations):.2f}"
+            known = None not in correlations
+            table.append(
+                [f"{name} by {kind}", accuracy, f"{fmean(correlations):.2f}" if known else ""]
             )
-            pairs = scores[0]["n"]
-            yield (
-                f"minimal pairs, {name} by {scorer_name}: {accuracy} %, mean of the paradigms of "
-                f"{pairs:,}{correlation}"
-            )
-            baselines = scores[0]["baselines"]
 
-    if baselines:
-        listed = ", ".join(
-            f"{scorer_name} {100 * accuracy:.1f} %" for scorer_name, accuracy in baselines.items()
-        )
-        yield f"minimal pairs, baselines: {listed}"
-
-    if few := note_few_items(pairs, "pair"):
-        yield f"minimal pairs: {few}"
+    if scores:
+        baselines = scores[0]["baselines"].items()
+        table += [[name, f"{100 * accuracy:.1f}", ""] for name, accuracy in baselines]
+        heads = [f"{scores[0]['n']:,} minimal pairs", "%", "correlation with the bigram"]
+        yield from align_rows([heads, *table], right=True)
+        if few := note_few_items(scores[0]["n"], "pair"):
+            yield f"minimal pairs: {few}"
 
 
 def step_lines(
     variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, PreparedDocuments]
 ) -> Iterator[str]:
     """Yield what each step from a variant to the next keeps, and the nats it gains."""
-    heads = ("documents", "removed", "characters", "seconds")
-    yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
-    steps = {
-        name: variant.base
-        for name, variant in variants.items()
-        if variant.base and variant.base in left
-    }
+    table = [["step", "documents", "removed", "characters", "seconds"]]
+    based = [(name, variant.base) for name, variant in variants.items()]
+    bases = {name: base for name, base in based if base is not None and base in left}
 
-    for name, variant_left in left.items():
-        cells = [f"{variant_left.count:,}"]
-        if name in steps:
-            base = left[steps[name]]
-            share = variant_left.characters / max(1, base.characters)
-            cells += [
-                f"{base.count - variant_left.count:,}",
-                f"{share:.3f}",
-                f"{variant_left.seconds - base.seconds:+.1f}",
-            ]
-        yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
+    for name, kept in left.items():
+        row = [name, f"{kept.count:,}", "", "", ""]
+        if name in bases:
+            base = left[bases[name]]
+            share = kept.characters / max(1, base.characters)
+            seconds = kept.seconds - base.seconds
+            row[2:] = [f"{base.count - kept.count:,}", f"{share:.3f}", f"{seconds:+.1f}"]
+        table.append(row)
+
+    yield from align_rows(table, right=True)
 
     for measure in measures_of(runs):
-        for name, base_name in steps.items():
+        for name, base_name in bases.items():
             before, after = (_losses_of(runs[each], measure) for each in (base_name, name))
             unit = "nats" if measure in runs[name][0]["losses"] else "bits"
             yield f"{measure}: {name} gains {difference_text(before, after, 3)} {unit}"

@@ -6,12 +6,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
-from clozeline.checksummed_json import verify_checksum
-from clozeline.errors import ConfigurationError, IntegrityError, plural
+from clozeline.errors import ConfigurationError, plural
 from clozeline.extensions.tasks.readers import TaskMetadata
 from clozeline.extensions.tasks.score_notes import note_few_items
-from clozeline.files import parse_json
 from clozeline.terminal import align_rows
+from clozeline.tools.start.multirun.runner import read_result
 
 
 def mean_text(values: Sequence[float], digits: int) -> str:
@@ -49,11 +48,6 @@ _BASELINES: Final = {
     "most_frequent_tag": "giving each word its most frequent tag",
 }
 """What baselines do, by name."""
-BENCHMARKS: Final[Mapping[str, frozenset[str]]] = {
-    "GLUE": frozenset(("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")),
-    "SuperGLUE": frozenset(("boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc")),
-}
-"""Tasks that GLUE (arXiv 1804.07461) and SuperGLUE (arXiv 1905.00537) average."""
 
 
 @dataclass(frozen=True)
@@ -85,27 +79,17 @@ def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     """Return the scores of all seeds in a folder on a split, by seed."""
-    scores = scores_path(folder, split, 0).parent
-    runs = []
-
-    for path in sorted(scores.glob("seed-*.json")):
-        try:
-            stored = verify_checksum(parse_json(path.read_bytes()), path)
-        except (OSError, ValueError) as error:
-            reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
-            raise IntegrityError(f"{path}: {reason}") from error
-        runs.append(ScoredRun(stored["scores"], TaskMetadata.from_dict(stored["facts"])))
-
-    if not runs:
+    files = scores_path(folder, split, 0).parent.glob("seed-*.json")
+    stored = [read_result(file) for file in files]
+    if not stored:
         raise ConfigurationError(
             f"{folder}: expected an output of clozeline finetune with scores, got none"
         )
-
-    if len({run.scores["set"] for run in runs}) > 1:
+    if len({each["scores"]["set"] for each in stored}) > 1:
         raise ConfigurationError(
-            f"{scores}: the seeds were scored on different sets; remove the old ones"
+            f"{folder}: the seeds were scored on different sets; remove the old scores"
         )
-
+    runs = [ScoredRun(each["scores"], TaskMetadata.from_dict(each["facts"])) for each in stored]
     return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
@@ -165,41 +149,23 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         yield from metric_lines(scores, " (one run)")
 
 
-def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()) -> list[str]:
-    """Return what to do about runs whose first metric is below a baseline.
-
-    Nothing if it is above all of them.
-
-    Args:
-        runs: the scored seeds so far.
-        rows: labeled rows that they were trained on.
-        given: keys of the training that were given, rather than left to follow rows and width.
-    """
+def advice_lines(runs: Sequence[ScoredRun], rows: int) -> Iterator[str]:
+    """Yield what to do about runs whose first metric is below a baseline; `rows` trained them."""
     metric = next(iter(runs[0].metrics))
     mean = fmean(run.metrics[metric] for run in runs)
     baselines = {name: values[metric] for name, values in runs[0].scores["baselines"].items()}
-    better = {name: value for name, value in baselines.items() if mean < value}
-    if not better:
-        return []
-    name = max(better, key=lambda baseline: better[baseline])
-    meant = f"{_BASELINES[name]} ({name})" if name in _BASELINES else f"the baseline {name}"
+    best = max(baselines, key=lambda name: baselines[name], default=None)
+    if best is None or mean >= baselines[best]:
+        return
     seeds = f"seed {runs[0].scores['seed']}" if len(runs) == 1 else f"mean of {len(runs)} seeds"
-    helps = (
-        f"more labeled rows than these {rows:,}, a larger body, or one that was trained on more "
-        "text"
+    yield (
+        f"worse than {_BASELINES.get(best, 'the baseline')} ({best}): {metric} {mean:.4f} against "
+        f"{baselines[best]:.4f}, {seeds}"
     )
-    lines = [
-        f"worse than {meant}: {metric} {mean:.4f} against {better[name]:.4f}, {seeds}",
-        f"what helps: {helps}. Where none is at hand, use the baseline: it needs no body",
-    ]
-
-    if given:
-        verb = "follows" if len(given) == 1 else "follow"
-        lines.append(
-            f"{' and '.join(given)}, which you gave, {verb} rows and width without a value"
-        )
-
-    return lines
+    yield (
+        f"what helps: more labeled rows than these {rows:,}, a larger body, or one that read more "
+        "text. Where none is at hand, use the baseline: it needs no body"
+    )
 
 
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
@@ -245,49 +211,3 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
                 [run.metrics[metric] for run in group] for group in (runs, first)
             )
             yield f"{name} - {base}: {metric} {difference_text(scores, base_scores, 4)}"
-
-
-def task_score(by_split: Mapping[str, Sequence[ScoredRun]]) -> float:
-    """Return the score of a task: the mean of its metrics over the seeds.
-
-    MNLI is averaged over both dev sets, too.
-    """
-    runs = [run for of_split in by_split.values() for run in of_split]
-    return fmean(run.metrics[metric] for run in runs for metric in run.facts.metrics)
-
-
-def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
-    """Yield the score of each task, and the mean of each benchmark with all its tasks.
-
-    Args:
-        named: scores by split, with a name, of one folder for each task.
-
-    Raises:
-        ConfigurationError: two folders have the same task.
-    """
-    scores: dict[str, float] = {}
-
-    for name, by_split in named:
-        runs = by_split["dev"]
-        task = runs[0].facts.name
-        if task in scores:
-            raise ConfigurationError(
-                f"{name}: the task {task} is there twice; name one folder for each task"
-            )
-        shown_splits = dict(by_split) if task == "mnli" else {"dev": runs}
-        scores[task] = task_score(shown_splits)
-        metrics = ", ".join(runs[0].facts.metrics)
-        splits = f" on {', '.join(shown_splits)}" if len(shown_splits) > 1 else ""
-        yield f"  {task:<12}{100 * scores[task]:6.2f}  {metrics}{splits}, seeds {len(runs)}"
-
-    fitting = {name: tasks for name, tasks in BENCHMARKS.items() if scores.keys() <= tasks}
-    if not fitting:
-        yield f"mean of {len(scores)} tasks {100 * fmean(scores.values()):.2f}"
-    for name, tasks in fitting.items():
-        lacking = ", ".join(sorted(tasks - scores.keys()))
-        note = (
-            f"{len(scores)} of its {len(tasks)} tasks, without {lacking}"
-            if lacking
-            else f"all {len(tasks)} tasks"
-        )
-        yield f"{name}: mean of {note}: {100 * fmean(scores.values()):.2f}"

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clozeline.checksummed_json import add_checksum
 from clozeline.extensions.tasks.error_analysis import collect_answers, record_lines
 from clozeline.extensions.tasks.finetuning_scores import metric_lines, notes_of
 from clozeline.extensions.tasks.sets.splits import SHOWN_NOTES
 from clozeline.extensions.tasks.task_run import TaskRun, open_task_run, set_rows
-from clozeline.files import publish_text
+from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.rows import RowBatch
 from clozeline.tools.registries import SCORING_KEYS
 
@@ -65,7 +64,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     stored = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
     lines = record_lines(collect_answers(opened, rows, predicted))
     publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
-    publish_text(path, json.dumps(add_checksum(stored), sort_keys=True) + "\n")
+    publish_json(path, stored)
 
 
 def to_json(scores: Mapping[str, object]) -> str:

@@ -1,6 +1,6 @@
 """Estimate how much each weight of a run matters.
 
-    clozeline fisher RUN output=FILE [rows=256] [data=SHARDS]
+    clozeline fisher RUN output=FILE [rows=256] [data=SHARDS] [add=FILE]
 
 Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)²
 (arXiv 1612.00796, section 2), for the regularizer `ewc` of a later training. Labels y are sampled
@@ -17,7 +17,15 @@ from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Natural, OutputPath, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.command import (
+    InputFile,
+    Natural,
+    OutputPath,
+    Positive,
+    UserPath,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -38,9 +46,13 @@ class FisherOptions(CheckpointChoice, RunArgument):
     """seed of the drawn rows and labels"""
     empirical: bool = False
     """use the labels of the data"""
+    add: InputFile | None = None
+    """file of this command whose information is added, such as that of an earlier task"""
 
 
 def _estimate(chosen: FisherOptions) -> None:
+    from safetensors.torch import load_file
+
     run = chosen.run
     trained = TrainedModel.open(run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
@@ -70,6 +82,13 @@ def _estimate(chosen: FisherOptions) -> None:
     weights = dict(model.named_parameters())
     tensors = {f"fisher/{name}": values for name, values in fisher.items()}
     tensors |= {f"weight/{name}": weights[name].detach() for name in fisher}
+    if chosen.add is not None:
+        earlier = load_file(chosen.add)
+        for name, values in earlier.items():
+            if name not in tensors:
+                tensors[name] = values
+            elif name.startswith("fisher/") and values.shape == tensors[name].shape:
+                tensors[name] = tensors[name] + values
     metadata = {
         "step": trained.step,
         "rows": min(chosen.rows, len(shards)),

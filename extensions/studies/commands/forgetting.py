@@ -10,80 +10,60 @@ resumes after an interruption.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
+from itertools import product
+from typing import Any
 
-from clozeline.command_line import OtherKeys
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import to_data
 from clozeline.extensions.studies.task_sequence import (
     ForgettingOptions,
-    summary,
+    TaskSequence,
+    outcome,
     summary_lines,
 )
 from clozeline.files import publish_json
 from clozeline.tools.command import run_as_script, run_tool
-from clozeline.tools.options import RunArgument
-from clozeline.tools.start.multirun.runner import experiment_settings, write_settings
+from clozeline.tools.start.multirun.runner import claim_folder, run_plan
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
+from clozeline.train.configuration.config import with_absolute_paths
 
 
-@config_class
-class ForgettingCommand(ForgettingOptions, RunArgument):
-    """The run that starts the sequence, its tasks and methods."""
-
-    words: Annotated[tuple[str, ...], OtherKeys("keys of the training")] = ()
-
-
-def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
-    """Learn all tasks with all methods, and write `forgetting.json`.
-
-    Return the lines of the table.
-    """
-    from clozeline.extensions.studies.task_sequence import TaskSequence, read_tasks
-    from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
-
-    StoredCheckpoint.find(run)
-    # check that tasks and methods fit before anything is trained
-    tasks = read_tasks(options.tasks, options.learned)
-    sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))
-    for method in options.method:
-        sequence.check(method)
-    settings = experiment_settings(options, "run", "words", "tasks", "method", "output", "seeds")
-    settings_to_store = {
-        "run": str(run.resolve()),
-        "tasks": [task.as_dict() for task in tasks],
-        "words": list(words),
-    } | settings
-
-    write_settings(options.output / "words.json", settings_to_store)
+def _forgetting(options: ForgettingOptions) -> None:
+    """Learn all tasks with all methods, write `forgetting.json`, and print its tables."""
+    options = with_absolute_paths(options)
+    StoredCheckpoint.find(options.run)
+    sequence = TaskSequence.read(options)
+    tasks = [to_data(task) for task in sequence.tasks]
+    claim_folder(options.output / "words.json", options, "method", "output", "seeds", tasks=tasks)
+    before = sequence.scores(options.run)
+    if not before.exists():
+        sequence.write_scores([options.run], before)
     seeds = range(options.seeds)
-    matrices = {
-        method: [sequence.learn(method, seed) for seed in seeds] for method in options.method
-    }
-    stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
-    learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
-    names = [task.name for task in tasks]
-    kinds = sequence.kinds(options.method[0])
-    methods_summary = summary(
-        matrices, names, learned, [measure == "accuracy" for measure in kinds]
-    )
-    content = {
-        "tasks": names,
-        "kinds": kinds,
-        "stages": stages,
-        "learned": learned,
-        "methods": methods_summary,
-    }
+    steps = [
+        step
+        for method, seed in product(options.method, seeds)
+        for step in sequence.steps(method, seed)
+    ]
+    run_plan([*{tuple(step.results): step for step in steps}.values()])
+    names = [task.name for task in sequence.tasks]
+    learned = [max(0, number - options.learned + 1) for number in range(len(names))]
+    methods: dict[str, Any] = {}
 
-    publish_json(options.output / "forgetting.json", content)
-    return [*summary_lines(methods_summary, names, stages, kinds)]
+    for method in options.method:
+        results = [sequence.results(method, seed) for seed in seeds]
+        matrices = [[stage["scores"] for stage in stages] for stages in results]
+        kinds = [results[0][-1]["kinds"][name] for name in names]
+        rising = [kind == "accuracy" for kind in kinds]
+        figures = [outcome(matrix, names, learned, rising) for matrix in matrices]
+        methods[method] = {"matrices": matrices, "figures": figures}
 
-
-def _run(options: ForgettingCommand) -> None:
-    print(*forgetting(options.run, options, options.words), sep="\n")
+    stages = ["before", *(f"after {name}" for name in names[options.learned :])]
+    content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned}
+    publish_json(options.output / "forgetting.json", {**content, "methods": methods})
+    print(*summary_lines(methods, names, stages, kinds), sep="\n")
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(__doc__, arguments, ForgettingCommand, _run)
+    return run_tool(__doc__, arguments, ForgettingOptions, _forgetting)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ STUDY is a folder with a study.yaml, whose parts are `study` with the variants, 
 `train`. The pipeline makes the sets from `input`, by default from the demo's pages. Each variant is
 trained with every seed for the same FLOPs, and evaluated on the same held-out rows with the
 measures that its training prepared it for. The same command resumes after an interruption.
-`OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs.
+`OUTPUT/study.txt` is made from the scores; `clozeline compare-runs` draws the curves of runs.
 
 Variants may change the pipeline instead of the training. Each then has separate sets, with one
 tokenizer, and is measured on the files of `heldout`. The table says what each step from a variant
@@ -17,6 +17,7 @@ tokenizers. `labeled=train=FILE labeled=dev=FILE` fine-tunes each variant as stu
 further names are tests.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,19 +25,18 @@ from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+import yaml
 from pydantic import Field
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.extensions.studies.label_curves import LabelPoint, label_lines
+from clozeline.extensions.studies.label_curves import label_lines
 from clozeline.extensions.studies.study_plan import (
     Study,
-    VariantSets,
     check_variants,
-    have_own_pipelines,
     load_study,
     plan_training,
 )
@@ -45,29 +45,34 @@ from clozeline.extensions.studies.study_scores import (
     loss_lines,
     pair_lines,
     step_lines,
-    write_scores,
+    write_bits,
+    write_losses,
 )
 from clozeline.extensions.studies.study_sets import (
     count_documents,
-    find_measured_sets,
     make_all_sets,
     parse_named_files,
 )
-from clozeline.extensions.tasks.commands.finetune import FinetuneOptions, finetune
 from clozeline.extensions.tasks.finetuning_scores import (
+    ScoredRun,
     matrix_lines,
     read_by_split,
-    read_scored,
+    scores_path,
     table_lines,
 )
-from clozeline.files import publish_text, read_json
-from clozeline.pipeline.execution.stages import last_documents
-from clozeline.report.charts import SHADES
-from clozeline.report.html_page import page
-from clozeline.report.views import Passage, Section
+from clozeline.files import publish_text
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
-from clozeline.tools.start.multirun.runner import ExperimentTraining, collect_all
-from clozeline.train.logs.curves import heldout_losses, read_run
+from clozeline.tools.start.multirun.runner import (
+    PlannedCommand,
+    claim_folder,
+    read_result,
+    run_plan,
+)
+
+_LENGTHS: Final = ("flops", "steps", "seeds")
+_MAY_CHANGE: Final = ("output", "pairs", "texts", "labeled", "dry_run", "seeds", "variants")
+"""Keys that may be given to the runs of earlier calls."""
 
 
 @config_class
@@ -102,152 +107,137 @@ class StudyOptions:
 
 
 def _fine_tune(
-    study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str]
+    study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str], at_once: int
 ) -> list[str]:
     """Fine-tune the first run of each variant.
 
     Return a table for each fine-tuning of the study, and the labels that pretraining replaces.
     """
     lines: list[str] = []
-    points: dict[str, list[LabelPoint]] = {name: [] for name in names}
+    steps: list[PlannedCommand] = []
+    tuned: dict[str, list[tuple[str, str, Path]]] = {}
 
     for label, tuning in study.finetune.items():
-        files = _files_of_task(tuning.task, labeled)
+        files = {
+            name.rpartition(".")[2]: file
+            for name, file in labeled.items()
+            if name.rpartition(".")[0] in ("", tuning.task)
+        }
         if not {"train", "dev"} <= files.keys():
-            names_of_files = f"labeled={tuning.task}.train=FILE and labeled={tuning.task}.dev=FILE"
-            lines.append(f"{label}: not fine-tuned; give {names_of_files}")
+            needed = f"labeled={tuning.task}.train=FILE and labeled={tuning.task}.dev=FILE"
+            lines.append(f"{label}: not fine-tuned; give {needed}")
             continue
-        folders = {}
+        seeds = tuning.seeds or study.seeds
+        words = [f"task={tuning.task}", f"seeds={seeds}", *tuning.words]
+        words += [f"{split}={files.pop(split)}" for split in ("train", "dev")]
+        words.append(f"tests={json.dumps(files)}")
+        splits = ["dev", *(f"test_{name}" for name in files)]
+        tuned[label] = []
 
-        for name, begin in product(names, tuning.begin):
-            folders[f"{label}, {name} from {begin}"] = folder = (
-                output / "finetuned" / f"{label}-{name}-{begin}"
-            )
-            source: dict[str, Any] = {"from": begin}
-            tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
-            chosen = FinetuneOptions(
-                task=tuning.task,
-                train=files["train"],
-                dev=files["dev"],
-                output=folder,
-                tests=tests,
-                seeds=tuning.seeds or study.seeds,
-                **source,
-            )
+        for name, begin in product(names, list[str](tuning.begin)):
+            folder = output / "finetuned" / f"{label}-{name}-{begin}"
+            scores = (scores_path(folder, *of) for of in product(splits, range(seeds)))
+            command = [*words, f"from={begin}", f"output={folder}"]
+            body = output / f"runs/{name}-0"
+            steps.append(PlannedCommand(["finetune", body, *command], dict.fromkeys(scores)))
+            tuned[label].append((name, begin, folder))
 
-            plan = finetune(output / f"runs/{name}-0", chosen, tuning.words)
-            points[name].append(LabelPoint(tuning.task, begin, plan.rows, read_scored(folder)))
+    run_plan(steps, at_once)
+    points: dict[str, dict[tuple[str, str, int], list[ScoredRun]]] = {}
 
-        groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
-        lines += [
-            *table_lines([(shown, by_split["dev"]) for shown, by_split in groups]),
-            *matrix_lines(groups),
+    for label, folders in tuned.items():
+        groups = [
+            (f"{label}, {name} from {begin}", read_by_split(at)) for name, begin, at in folders
         ]
+        lines += table_lines([(shown, by_split["dev"]) for shown, by_split in groups])
+        lines += matrix_lines(groups)
 
-    for name, of_variant in points.items():
-        lines += [f"{name}: {line}" for line in label_lines(of_variant)]
-    return lines
+        for name, begin, folder in folders:
+            (train,) = folder.glob("sets/tasks/*/train")
+            key = (study.finetune[label].task, begin, len(open_shards(train)))
+            points.setdefault(name, {})[key] = groups[-1][1]["dev"]
 
+        lines += table_lines([(shown, by_split["dev"]) for shown, by_split in groups])
+        lines += matrix_lines(groups)
 
-def _files_of_task(task: str, labeled: Mapping[str, str]) -> dict[str, Path]:
-    """Return the labeled files of a task by split: those of its own, and those of all tasks."""
-    files = {}
-    for name, file in labeled.items():
-        owner, _, split = name.rpartition(".")
-        if owner in ("", task):
-            files[split] = Path(file).resolve()
-    return files
+    return lines + [f"{name}: {line}" for name in points for line in label_lines(points[name])]
 
 
 def _run_study(options: StudyOptions) -> None:
     folder = options.study.resolve()
     output = options.output.resolve()
+    at_once = len(os.sched_getaffinity(0))
     # read the study, and make its sets
     study, variants = load_study(folder)
-    if unknown := sorted(set(options.variants) - variants.keys()):
+    if unknown := sorted({*options.variants} - variants.keys()):
         raise ConfigurationError(
             f"variants: expected some of {', '.join(variants)}, got {unknown[0]}"
         )
-    study = replace(
-        study,
-        flops=options.flops or study.flops,
-        steps=options.steps or study.steps,
-        seeds=options.seeds or study.seeds,
-    )
-    seeds = range(study.seeds)
+    given = {key: getattr(options, key) or getattr(study, key) for key in _LENGTHS}
+    study = replace(study, **given)
     check_variants(folder, variants, output)
-    folders = make_all_sets(
-        folder, output, variants, options.input, parse_named_files(options.heldout)
-    )
-    own_pipelines = have_own_pipelines(variants)
+    claim_folder(output / "study.json", options, *_MAY_CHANGE, flops=study.flops, steps=study.steps)
+    heldout = parse_named_files("heldout", options.heldout)
+    sets = make_all_sets(folder, output, variants, options.input, heldout)
     variants = {name: variants[name] for name in options.variants or variants}
-    output_of_first = next(iter(folders.values())).parent
-    test = (
-        None
-        if options.pairs is None
-        else PairTest.read(options.pairs, last_documents(output_of_first))
-    )
+    documents = {name: sets.variants[name].parent for name in variants}
+    first = next(iter(variants))
+    pairs = None if options.pairs is None else PairTest.read(options.pairs, documents[first])
+    texts = parse_named_files("texts", options.texts)
+    runs: dict[str, list[Path]] = {name: [] for name in variants}
+    steps = []
 
-    files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
-    required = "losses" if test is None else "pairs"
-    trainings = []
-    texts = parse_named_files(options.texts)
+    def scores_of(run: Path, kind: str = "") -> Path:
+        return output / "scores" / kind / f"{run.name}.json"
 
-    def is_complete(scores: Path) -> bool:
-        figures = read_json(scores) or {}
-        return required in figures and texts.keys() <= figures.get("bits", {}).keys()
-
-    for name, variant in variants.items():
-        heldout = find_measured_sets(variant, folders)
-
-        for seed, scores in zip(seeds, files[name], strict=True):
-            run = output / f"runs/{name}-{seed}"
-            sets = VariantSets(folders[name], folders)
-            plan = plan_training(folder, study, variant, sets, run, seed, heldout)
-            if options.dry_run:
-                steps = sum(plan.steps)
-                print(
-                    f"{name}, seed {seed}: {steps:,} steps, {plan.total:.3g} FLOPs, "
-                    f"{plan.total / steps:.3g} a step, {plan.parameters:,} parameters"
-                )
-            measure = partial(write_scores, variant, plan, test, texts)
-            config = output / "configs" / f"{name}-{seed}.yaml"
-            trainings.append(
-                ExperimentTraining(
-                    config, {scores: measure}, keys=plan.config, is_complete=is_complete
-                )
+    for variant, seed in product(variants.items(), range(study.seeds)):
+        name, keys = variant
+        run = output / "runs" / f"{name}-{seed}"
+        runs[name].append(run)
+        plan = plan_training(folder, study, variant, sets, run, seed)
+        if options.dry_run:
+            count = sum(plan.steps)
+            print(
+                f"{name}, seed {seed}: {count:,} steps, {plan.total:.3g} FLOPs, "
+                f"{plan.total / count:.3g} a step, {plan.parameters:,} parameters"
             )
+            continue
+        results = {scores_of(run): partial(write_losses, plan)}
+        for text, files in texts.items():
+            results[scores_of(run, f"texts/{text}")] = partial(write_bits, run, files)
+        if pairs is not None:
+            results[scores_of(run, "pairs")] = partial(pairs.write, run, keys.pairs)
+        config = output / "configs" / f"{run.name}.yaml"
+        publish_text(config, yaml.safe_dump(plan.config, sort_keys=False))
+        steps.append(PlannedCommand(["train", "--config", config], results, run))
 
     if options.dry_run:
         return
-    # train and measure every variant with every seed
     # each run is one process with one thread, on the cores that this process may use
-    collect_all(trainings, len(os.sched_getaffinity(0)))
-    runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
+    run_plan(steps, at_once)
+
+    def read(run: Path) -> dict[str, Any]:
+        """Return what was measured of a run."""
+        bits = {text: read_result(scores_of(run, f"texts/{text}"))["bits"] for text in texts}
+        by_kind = {} if pairs is None else read_result(scores_of(run, "pairs"))
+        return read_result(scores_of(run)) | {"bits": bits, "pairs": by_kind}
+
+    measured = {name: [read(run) for run in of_variant] for name, of_variant in runs.items()}
     # table, and the curves of the first seed: as many runs per chart as there are colors
-    lines = [*loss_lines(study, runs), *pair_lines(runs)]
+    lines = [*loss_lines(study, measured), *pair_lines(measured)]
 
-    if own_pipelines:
-        lines += step_lines(
-            variants, runs, {name: count_documents(folders[name].parent) for name in variants}
-        )
-        example = output / "runs" / f"{next(iter(variants))}-0"
+    if len({*documents.values()}) > 1:
+        left = {name: count_documents(path) for name, path in documents.items()}
+        lines += step_lines(variants, measured, left)
         lines.append(
-            f"documents behind the loss of a step: clozeline explain-batch run={example} step=N"
+            "documents behind the loss of a step: clozeline explain-batch "
+            f"run={runs[first][0]} step=N"
         )
 
-    lines += _fine_tune(study, variants, output, parse_named_files(options.labeled))
-    first = [read_run(output / f"runs/{name}-0", name) for name in variants]
-    charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
-    charts = [
-        Section(", ".join(run.name for run in some), [*heldout_losses(some, "flops")], is_row=True)
-        for some in charted
-    ]
+    labeled = parse_named_files("labeled", options.labeled)
+    lines += _fine_tune(study, variants, output, labeled, at_once)
     text = "".join(f"{line}\n" for line in lines)
     publish_text(output / "study.txt", text)
-    publish_text(
-        output / "study.html", page(Section(study.title, [Passage.of(text, role="code"), *charts]))
-    )
     sys.stdout.write(text)
 
 

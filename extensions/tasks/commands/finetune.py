@@ -13,14 +13,13 @@ same command resumes after an interruption; seeds with a score are not run again
 compare=DIR` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
 training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE,
 fr: FILE}'` scores each run on more files, for example of other languages; `matrix=DIR matrix=DIR`
-prints the table of outputs by files. `average=DIR average=DIR` averages tasks as GLUE and SuperGLUE
-do. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a
-part of the training rows.
+prints the table of outputs by files. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200,
+400]}'` first chooses keys on a part of the training rows.
 """
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +29,16 @@ from pydantic import Field
 
 from clozeline.command_line import ChoosesMode, OtherKeys, Positional
 from clozeline.configuration.config import config_class, config_file, read_composed
-from clozeline.errors import ConfigurationError
-from clozeline.extensions.tasks import finetuning_scores
-from clozeline.extensions.tasks.finetuning_plan import (
-    FinetuningPlan,
-    plan_finetuning,
-    tell_time,
+from clozeline.extensions.tasks.finetuning_plan import FinetuningPlan, plan_finetuning
+from clozeline.extensions.tasks.finetuning_scores import (
+    ScoredRun,
+    advice_lines,
+    comparison_lines,
+    matrix_lines,
+    read_by_split,
+    read_scored,
+    scores_path,
+    table_lines,
 )
 from clozeline.extensions.tasks.sets.task_rows import FRAMES
 from clozeline.files import publish_json
@@ -50,13 +53,11 @@ from clozeline.tools.command import (
     run_tool,
 )
 from clozeline.tools.start.multirun.runner import (
-    ExperimentTraining,
-    check_settings,
+    PlannedCommand,
     check_training,
-    collect_all,
-    experiment_settings,
-    run_step,
-    write_settings,
+    claim_folder,
+    run_plan,
+    training_step,
 )
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.model_source import with_source
@@ -71,8 +72,10 @@ _WORDS_BY_BEGIN: Final = {
 
 @config_class
 class FinetuneOptions:
-    """A task, its files, and the runs."""
+    """A model, a task with its files, and the runs."""
 
+    body: Annotated[ModelPath, Positional(0)]
+    """a run, or a folder with a model"""
     task: str
     """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
     train: Path
@@ -98,26 +101,17 @@ class FinetuneOptions:
     """share of the training rows that choose"""
     begin: Annotated[Literal["all", "embeddings", "random"], Field(alias="from")] = "all"
     """weights that a run takes from BODY"""
+    words: Annotated[tuple[str, ...], OtherKeys("keys of the training, tasks. and tokenizer.")] = ()
 
-    def check_dev(self, overrides: Sequence[str]) -> None:
-        """Raise ConfigurationError without rows to score, or if a search would read them."""
-        if self.dev is None and not any(word.startswith("tasks.split_off=") for word in overrides):
-            raise ConfigurationError(
+    def __post_init__(self) -> None:
+        if self.dev is None and not any(word.startswith("tasks.split_off=") for word in self.words):
+            raise ValueError(
                 "dev: expected a file with rows to score, or tasks.split_off='{dev: 0.2}', got none"
             )
         if self.dev is None and self.search:
-            raise ConfigurationError(
+            raise ValueError(
                 "search: needs rows that it does not choose by: give them as a file, dev=FILE"
             )
-
-
-@config_class
-class FinetuneCommand(FinetuneOptions):
-    """A model, a task with its files, and the runs."""
-
-    body: Annotated[ModelPath, Positional(0)]
-    """a run, or a folder with a model"""
-    words: Annotated[tuple[str, ...], OtherKeys("keys of the training, tasks. and tokenizer.")] = ()
 
 
 @config_class
@@ -136,134 +130,90 @@ class TestMatrix:
     """an output of this tool, to show by its tests; may be repeated"""
 
 
-@config_class
-class TaskAverage:
-    """Outputs of this tool, of a task each, to average."""
-
-    average: Annotated[list[UserPath], ChoosesMode(), Positional(0, "average=DIR")]
-    """an output of this tool, a task each, to average; may be repeated"""
-
-
-def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
+def finetune(options: FinetuneOptions) -> FinetuningPlan:
     """Make the sets, then train and score every seed that has no score yet.
 
     Return the plan that all runs share.
-
-    `overrides` are for stage and training.
     """
-    options.check_dev(overrides)
     output = options.output.resolve()
+    body = options.body.resolve()
     # the user's folder, or one of our recipes
-    task_folder = Path(options.task)
-    recipes = {
-        file_name: (
-            task_folder / file_name
-            if task_folder.is_dir()
-            else config_file(f"recipe:tasks/{options.task}", file_name)
+    folder = Path(options.task)
+    recipe, training = (
+        (
+            folder / name if folder.is_dir() else config_file(f"recipe:tasks/{options.task}", name)
         ).resolve()
-        for file_name in ("pipeline.yaml", "train.yaml")
-    }
-    # what identifies the runs of the folder
-    settings = {"body": str(body.resolve()), "overrides": list(overrides)} | experiment_settings(
-        options, "output", "seeds", "body", "words"
+        for name in ("pipeline.yaml", "train.yaml")
     )
-    check_settings(output / "finetune.json", settings)
-    stage_words = [word for word in overrides if word.startswith(("tasks.", "tokenizer."))]
-    training_words = [word for word in overrides if word not in stage_words]
-    train_files = {"train": options.train} | (
-        {} if options.pseudo is None else {"train_pseudo": options.pseudo}
-    )
-    scored_files = {"dev": options.dev} | {
-        f"test_{name}": file for name, file in options.tests.items()
-    }
+    stage_words = [word for word in options.words if word.startswith(("tasks.", "tokenizer."))]
+    training_words = [f"model.init_from={body}", *_WORDS_BY_BEGIN[options.begin]]
+    training_words += [word for word in options.words if word not in stage_words]
+    stage_words = [*frame_overrides(body, recipe, stage_words), *stage_words]
+    trained = {"train": options.train}
+    trained |= {} if options.pseudo is None else {"train_pseudo": options.pseudo}
+    scored = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
 
-    def make_sets(folder: Path, splits: Mapping[str, Path | None], *more: str) -> str:
-        """Make the sets of files by split; return the `data.shards` of the training."""
-        entries = [
+    for chosen in combinations(options.search):
+        words = [*_words_of(["sets"], 0), *training_words, *chosen]
+        check_training(training, [*words, f"output={output}"])
+    claim_folder(output / "finetune.json", options, "output", "seeds")
+
+    def make_sets(folder: Path, splits: Mapping[str, Path | None], *more: str) -> list[str]:
+        """Make the sets of files by split; return those of the training."""
+        files = [
             f"{{path: {file.resolve()}, source: {split}}}"
             for split, file in splits.items()
             if file is not None
         ]
+        sets = folder / "sets"
+        words = [f"input=[{', '.join(files)}]", f"tokenizer.path={body}", *stage_words, *more]
+        PlannedCommand(["pipeline", "--config", recipe, f"output={sets}", *words], {}).execute()
+        (train,) = sorted((sets / "tasks").glob("*/train"))
+        return [str(train.with_name(split)) for split in trained]
 
-        files = f"[{', '.join(entries)}]"
-        stage: list[str | Path] = [
-            "python",
-            "-m",
-            "clozeline.pipeline",
-            "--config",
-            recipes["pipeline.yaml"],
-        ]
-
-        stage += [
-            f"input={files}",
-            f"tokenizer.path={body.resolve()}",
-            f"output={folder / 'sets'}",
-            *stage_words,
-        ]
-
-        run_step(*stage, *more, accelerator=None)
-        (train,) = sorted((folder / "sets" / "tasks").glob("*/train"))
-        sets = [str(train.with_name(split)) for split in train_files]
-        return sets[0] if len(sets) == 1 else f"[{', '.join(sets)}]"
-
-    def overrides_for(shards: str, seed: int) -> list[str]:
-        """Return the words of a training, without its output."""
-        words = [
-            f"model.init_from={body.resolve()}",
-            f"data.shards={shards}",
-            f"seed={seed}",
-            f"data.seed={seed}",
-        ]
-        return [*words, *_WORDS_BY_BEGIN[options.begin], *training_words]
-
-    if not any(output.glob("seed-*")):
-        for chosen in combinations(options.search):
-            check_training(
-                recipes["train.yaml"],
-                [*overrides_for("sets", 0), *chosen, f"output={output / 'seed-0'}"],
-            )
-
-    stage_words = [*frame_overrides(body, recipes["pipeline.yaml"], stage_words), *stage_words]
-    shards = make_sets(output, {**train_files, **scored_files})
-    write_settings(output / "finetune.json", settings)
+    sets = make_sets(output, trained | scored)
 
     if options.search:
         folder = output / "search"
-        part = make_sets(folder, train_files, f"tasks.split_off={{dev: {options.search_share}}}")
-        chosen, lines = choose_words(
-            folder, recipes["train.yaml"], overrides_for(part, 0), options.search
-        )
-        print(*lines, sep="\n")
-        training_words += chosen
+        part = make_sets(folder, trained, f"tasks.split_off={{dev: {options.search_share}}}")
+        words = [*_words_of(part, 0), *training_words]
+        training_words += choose_words(folder, training, words, options.search)
 
-    sets = [
-        path.parent / split
-        for path in (output / "sets" / "tasks").glob("*/train")
-        for split in train_files
-    ]
-
-    requested_seeds = None if options.seeds == "auto" else options.seeds
-    plan = plan_finetuning(
-        recipes["train.yaml"],
-        [*overrides_for(shards, 0), f"output={output / 'seed-0'}"],
-        sets,
-        requested_seeds,
-    )
-
+    words = [*_words_of(sets, 0), *training_words, f"output={output}"]
+    seeds = None if options.seeds == "auto" else options.seeds
+    plan = plan_finetuning(training, words, [Path(path) for path in sets], seeds)
     print(plan.line, flush=True)
 
+    def score(run: Path, split: str, path: Path) -> None:
+        _score(run, split, path)
+        if path == scores_path(output, "dev", 0) and plan.seeds > 1:  # in time to stop
+            _print_advice(read_scored(output)[:1], plan)
+
+    steps = []
     for seed in range(plan.seeds):
         run = output / f"seed-{seed}"
-        words = [*overrides_for(shards, seed), f"output={run}"]
-        results = _results(output, run, scored_files, seed)
-        watch = tell_time(run, plan, partial(print, flush=True)) if seed == 0 else None
-        ExperimentTraining(recipes["train.yaml"], results, overrides=words, watch=watch).collect()
-        if seed == 0 and plan.seeds > 1:  # in time to stop
-            scored = finetuning_scores.read_scored(output)[:1]
-            for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
-                print(line, flush=True)
-
+        words = [*_words_of(sets, seed), *training_words]
+        results = {scores_path(output, split, seed): partial(score, run, split) for split in scored}
+        steps.append(training_step(training, run, words, results))
+    run_plan(steps)
     return plan
+
+
+def _words_of(sets: Sequence[str], seed: int) -> list[str]:
+    """Return the words of a training that differ between runs."""
+    shards = sets[0] if len(sets) == 1 else f"[{', '.join(sets)}]"
+    return [f"data.shards={shards}", f"seed={seed}", f"data.seed={seed}"]
+
+
+def _print_advice(runs: Sequence[ScoredRun], plan: FinetuningPlan) -> None:
+    for line in advice_lines(runs, plan.rows):
+        print(line, flush=True)
+
+
+def _score(run: Path, split: str, path: Path) -> None:
+    from clozeline.extensions.tasks.scores import score_run  # imports torch
+
+    score_run(run, split, path)
 
 
 def frame_overrides(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
@@ -288,18 +238,6 @@ def frame_overrides(body: Path, recipe: Path, given: Sequence[str]) -> list[str]
     )
 
 
-def _results(
-    folder: Path, run: Path, splits: Iterable[str], seed: int
-) -> dict[Path, Callable[[Path], None]]:
-    """Return the files of a run's scores on some splits, each with the function that writes it."""
-    from clozeline.extensions.tasks.scores import score_run  # imports torch
-
-    return {
-        finetuning_scores.scores_path(folder, split, seed): partial(score_run, run, split)
-        for split in splits
-    }
-
-
 def combinations(search: Mapping[str, Sequence[object]]) -> list[list[str]]:
     """Return every combination of the values as `key=value` words, the last key varying fastest.
 
@@ -316,8 +254,8 @@ def combinations(search: Mapping[str, Sequence[object]]) -> list[list[str]]:
 
 def choose_words(
     output: Path, config: Path, words: Sequence[str], search: Mapping[str, Sequence[object]]
-) -> tuple[list[str], list[str]]:
-    """Train one run for each combination, and return the words of the best one with a table of all.
+) -> list[str]:
+    """Train one run for each combination, print a table, and return the words of the best one.
 
     The score is the task's first metric on the split dev of `output`/sets, which is cut off the
     training rows. Of equal scores, the first combination is chosen. Scored runs are not trained
@@ -330,76 +268,57 @@ def choose_words(
         search: values by key.
     """
     tried = combinations(search)
-    trainings = []
-    scored = []
-
-    for number, chosen in enumerate(tried):
-        folder = output / f"run-{number}"
-        results = _results(folder, folder / "run", ["dev"], 0)
-        trainings.append(
-            ExperimentTraining(
-                config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"]
-            )
-        )
-        scored.append(folder)
-
-    collect_all(trainings)
-    runs = [finetuning_scores.read_scored(folder)[0] for folder in scored]
+    folders = [output / f"run-{number}" for number in range(len(tried))]
+    steps = []
+    for folder, chosen in zip(folders, tried, strict=True):
+        run = folder / "run"
+        results = {scores_path(folder, "dev", 0): partial(_score, run, "dev")}
+        steps.append(training_step(config, run, [*words, *chosen], results))
+    run_plan(steps)
+    runs = [read_scored(folder)[0] for folder in folders]
     metric = runs[0].facts.metrics[0]
     scores = [run.scores["metrics"][metric] for run in runs]
-    best = max(range(len(tried)), key=lambda number: (scores[number], -number))
-    publish_json(
-        output / "choice.json",
-        {"metric": metric, "scores": scores, "tried": tried, "chosen": tried[best]},
-    )
-    return tried[best], [*_table(metric, tried, scores, best)]
+    best = scores.index(max(scores))
+    choice = {"metric": metric, "scores": scores, "tried": tried, "chosen": tried[best]}
+    publish_json(output / "choice.json", choice)
+    print(f"{metric} on a part of the training rows, one run each")
+    for number, score in enumerate(scores):
+        mark = "  <- chosen" if number == best else ""
+        print(f"  {score:.4f}  {' '.join(tried[number])}{mark}")
+    return tried[best]
 
 
-def _table(
-    metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float], best: int
-) -> Iterator[str]:
-    yield f"{metric} on a part of the training rows, one run each"
-    for number, (words, score) in enumerate(zip(tried, scores, strict=True)):
-        yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
+def _named(folders: Iterable[Path]) -> list[tuple[str, dict[str, list[ScoredRun]]]]:
+    return [(str(folder), read_by_split(folder)) for folder in folders]
 
 
-def _read_by_split(folders: Iterable[Path]) -> list[tuple[str, Any]]:
-    return [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
-
-
-def _run(options: FinetuneCommand | Comparison | TestMatrix | TaskAverage) -> None:
+def _run(options: FinetuneOptions | Comparison | TestMatrix) -> None:
     if isinstance(options, TestMatrix):
-        print(*finetuning_scores.matrix_lines(_read_by_split(options.matrix)), sep="\n")
-    elif isinstance(options, TaskAverage):
-        print(*finetuning_scores.average_lines(_read_by_split(options.average)), sep="\n")
+        print(*matrix_lines(_named(options.matrix)), sep="\n")
     elif isinstance(options, Comparison):
         _print_scores(options.compare)
     else:
-        plan = finetune(options.body, options, options.words)
+        plan = finetune(options)
         scored = _print_scores([options.output])
-        for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
-            print(line)
+        _print_advice(scored, plan)
         run = options.output / "seed-0"
         for line in diagnose_run(replace(read_config(run), output=run)):
             print(f"seed 0: {line}")
 
 
-def _print_scores(folders: Sequence[Path]) -> Any:
+def _print_scores(folders: Sequence[Path]) -> list[ScoredRun]:
     """Print the tables of some outputs; return the scored runs of the first."""
-    by_split = _read_by_split(folders)
+    by_split = _named(folders)
     groups = [(name, splits["dev"]) for name, splits in by_split]
-    print(
-        *finetuning_scores.table_lines(groups),
-        *finetuning_scores.comparison_lines(groups),
-        sep="\n",
-    )
+    lines = [*table_lines(groups), *comparison_lines(groups)]
     if any(len(splits) > 1 for _, splits in by_split):
-        print(*finetuning_scores.matrix_lines(by_split), sep="\n")
+        lines += matrix_lines(by_split)
+    print(*lines, sep="\n")
     return groups[0][1]
 
 
 def main(arguments: Sequence[str]) -> int:
-    modes = (FinetuneCommand, Comparison, TestMatrix, TaskAverage)
+    modes = (FinetuneOptions, Comparison, TestMatrix)
     return run_tool(__doc__, arguments, modes, _run)
 
 

@@ -10,6 +10,7 @@ rounds, when the labels hardly change, or after `rounds`. Other words go to ever
 a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,12 +19,11 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field
 
 from clozeline.command_line import OtherKeys, Positional
-from clozeline.configuration.config import config_class
-from clozeline.extensions.tasks.commands.finetune import FinetuneOptions, finetune
-from clozeline.extensions.tasks.commands.pseudo_label import PseudoLabelOptions, pseudo_label
-from clozeline.extensions.tasks.finetuning_scores import read_scored
-from clozeline.files import publish_json, read_json
+from clozeline.configuration.config import config_class, to_data
+from clozeline.extensions.tasks.finetuning_scores import read_scored, scores_path
+from clozeline.files import publish_json
 from clozeline.pipeline.tables import read_list
+from clozeline.terminal import align_rows
 from clozeline.tools.command import (
     InputFile,
     ModelPath,
@@ -32,7 +32,8 @@ from clozeline.tools.command import (
     run_as_script,
     run_tool,
 )
-from clozeline.tools.start.multirun.runner import experiment_settings, write_settings
+from clozeline.tools.start.multirun.runner import PlannedCommand, claim_folder, run_plan
+from clozeline.train.configuration.config import with_absolute_paths
 
 _STABLE_LABEL_SHARE: Final = 0.01
 """Share of changed labels below which another round would give the same student."""
@@ -103,34 +104,30 @@ def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | N
 
 def self_train(options: SelfTrainOptions) -> list[Round]:
     """Run the rounds that are missing, record each in rounds.json, and return all."""
-    body = options.body
-    words = options.words
-    output = options.output.resolve()
-
-    settings = experiment_settings(options, "body", "words", "output", "rounds", "patience")
-    write_settings(
-        output / "self-train.json",
-        {"body": str(body.resolve()), "overrides": list(words)} | settings,
-    )
+    options = with_absolute_paths(options)
+    output = options.output
+    claim_folder(output / "self-train.json", options, "output", "rounds", "patience")
+    data = to_data(options)
+    student = [f"{key}={data[key]}" for key in ("task", "train", "dev")]
+    kept = [f"{key}={json.dumps(data[key])}" for key in ("threshold", "per_class")]
     rounds: list[Round] = []
 
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder = output / f"round-{len(rounds)}"
         before = output / f"round-{len(rounds) - 1}"
-        labels = _label(before / "seed-0", folder, options) if rounds else None
-        student = FinetuneOptions(
-            task=options.task,
-            train=options.train,
-            dev=options.dev,
-            output=folder,
-            pseudo=labels,
-            seeds=1,
+        labels = folder / "pseudo.jsonl"
+        words = [f"input={options.unlabeled}", f"output={labels}", *kept]
+        counts = labels.with_name("pseudo.jsonl.json")
+        label = PlannedCommand(["pseudo-label", before / "seed-0", *words], {counts: None})
+        words = [*student, f"output={folder}", "seeds=1", *options.words]
+        words += [f"pseudo={labels}"] if rounds else []
+        finetune = PlannedCommand(
+            ["finetune", options.body, *words], {scores_path(folder, "dev", 0): None}
         )
-
-        finetune(body, student, words)
+        run_plan([label, finetune] if rounds else [finetune])
         metrics = dict(read_scored(folder)[0].scores["metrics"])
         rows = _rows_of(labels)
-        earlier = _rows_of(labels and before / labels.name)
+        earlier = _rows_of(before / labels.name)
         changed = (
             ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total()
             if earlier
@@ -143,43 +140,20 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
     return rounds
 
 
-def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
-    """Label the texts with a run, into a file of the folder.
-
-    Does nothing if this was completed before.
-    """
-    path = folder / "pseudo.jsonl"
-    if read_json(path.with_name(f"{path.name}.json")) is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        chosen = PseudoLabelOptions(
-            run=teacher,
-            input=options.unlabeled,
-            output=path,
-            threshold=options.threshold,
-            per_class=options.per_class,
-        )
-        pseudo_label(chosen)
-
-    return path
-
-
-def _rows_of(path: Path | None) -> Counter[str]:
+def _rows_of(path: Path) -> Counter[str]:
     """Return how often each labeled row is in a file; the same text may be there several times."""
-    return Counter(() if path is None or not path.is_file() else read_list(path, "none"))
+    return Counter(read_list(path, "none") if path.is_file() else ())
 
 
 def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
     """Yield a table of the rounds, and why the last one was the last."""
-    names = list(rounds[0].metrics)
     best = max(range(len(rounds)), key=lambda number: rounds[number].score)
-    yield "round  labels  changed  " + "  ".join(names)
-    for number, result in enumerate(rounds):
-        changed = "-" if result.changed is None else f"{result.changed:.1%}"
-        scores = "  ".join(f"{result.metrics[name]:{len(name)}.4f}" for name in names)
-        yield (
-            f"{number:>5}  {result.labels:>6,}  {changed:>7}  "
-            f"{scores}{'  best' if number == best else ''}"
-        )
+    table = [["round", "labels", "changed", *rounds[0].metrics, ""]]
+    for number, (labels, changed, metrics) in enumerate(rounds):
+        share = "-" if changed is None else f"{changed:.1%}"
+        scores = (f"{score:.4f}" for score in metrics.values())
+        table.append([str(number), f"{labels:,}", share, *scores, "best" if number == best else ""])
+    yield from align_rows(table, right=True)
     yield f"stopped: {reason}; the best run is round-{best}/seed-0"
 
 

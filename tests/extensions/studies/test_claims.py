@@ -112,7 +112,7 @@ def test_the_better_one_had_no_more_tokens():
 
 def test_what_a_study_measured_is_collected(tmp_path):
     for seed, loss in enumerate((4.0, 4.2)):
-        figures = {"flops": 1e9, "tokens": 100, "losses": {"causal": loss}, "bits": {}}
+        figures = {"flops": 1e9, "tokens": 100, "losses": {"causal": loss}}
         publish_json(tmp_path / "scores" / f"plain-{seed}.json", figures)
     run = collect(tmp_path, "clozeline study configs/studies/textbook output=x flops=1e9")
 

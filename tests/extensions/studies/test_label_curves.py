@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clozeline.extensions.studies.label_curves import LabelPoint, find_rows_worth, label_lines
+from clozeline.extensions.studies.label_curves import find_rows_worth, label_lines
 
 
 def point(begin, rows, *scores):
@@ -16,13 +16,13 @@ def point(begin, rows, *scores):
         )
         for score in scores
     ]
-    return LabelPoint("labels", begin, rows, runs)
+    return {("labels", begin, rows): runs}
 
 
 def test_rows_worth_a_score_by_hand():
     curve = [(10, 0.5), (100, 0.6), (1000, 0.6), (10_000, 0.8)]
 
-    assert find_rows_worth(0.4, curve) == 10
+    assert find_rows_worth(0.4, curve) == pytest.approx(10)
     assert find_rows_worth(0.55, curve) == pytest.approx(math.sqrt(1000))
     assert find_rows_worth(0.6, curve) == pytest.approx(100)
     assert find_rows_worth(0.81, curve) is None
@@ -39,14 +39,10 @@ def test_rows_worth_a_score_are_those_of_interpolation(score):
 
 
 def test_a_body_that_is_worth_ten_times_its_labels():
-    points = [
-        point("all", 10, 0.6, 0.6),
-        point("random", 10, 0.5, 0.5),
-        point("all", 100, 0.9, 0.9),
-        point("random", 100, 0.6, 0.6),
-    ]
+    few = point("all", 10, 0.6, 0.6) | point("random", 10, 0.5, 0.5)
+    points = few | point("all", 100, 0.9, 0.9) | point("random", 100, 0.6, 0.6)
     _, ten, hundred = label_lines(points)
 
     assert ten.split()[-4:] == ["100", "10.0", "±", "0.0"]
     assert hundred.split()[-4:] == [">", "100", ">", "1.0"]
-    assert list(label_lines(points[:2])) == []
+    assert list(label_lines(few)) == []

@@ -1,13 +1,11 @@
-"""What a fine-tuning says before and during its first run: numbers that follow rows and width, and
-given ones."""
+"""What a fine-tuning says before its first run: numbers that follow rows and width, and given ones."""
 
 import pytest
 import yaml
 
-from clozeline.extensions.tasks.finetuning_plan import plan_finetuning, tell_time
+from clozeline.extensions.tasks.finetuning_plan import plan_finetuning
 from clozeline.train.data.sets.finetuning import plan_learning_rate
 from tests.extensions.tasks.task_runs import TASKS
-from tests.sealed_lines import sealed
 from tests.train.synthetic import plain_config
 
 AUTO = ["steps=auto", "optimizer.learning_rate=auto"]
@@ -32,37 +30,10 @@ def test_everything_follows_rows_and_width_unless_it_is_given(task):
 
     assert (plan.seeds, plan.steps) == (5, max(40, 2 * plan.rows))  # batches of 8: 16 passes
     assert plan.learning_rate == plan_learning_rate(20)
-    assert plan.given == ()
 
     for part in ("5 seeds", f"{plan.steps} steps", f"{plan.rows} rows", "width 20", "seeds, steps"):
         assert part in plan.line
     given = plan_finetuning(recipe, ["steps=7", "optimizer.learning_rate=0.5"], [train, train], 2)
 
     assert (given.seeds, given.steps, given.learning_rate, given.rows) == (2, 7, 0.5, 2 * plan.rows)
-    assert given.given == ("steps", "optimizer.learning_rate")
     assert "auto" not in given.line
-
-
-def test_the_time_is_measured_by_the_first_steps(task, tmp_path):
-    """21 steps of 0.5 s of each of 2 runs of 240 steps: 240 s."""
-    recipe, train = task
-    plan = plan_finetuning(recipe, ["steps=240"], [train], 2)
-    said = []
-    tell = tell_time(tmp_path, plan, said.append)
-
-    assert not tell()
-    assert said == []
-
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 10))
-    )
-
-    assert not tell()
-    assert said == []
-
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 22))
-    )
-
-    assert tell()
-    assert "2 seeds × 240 steps, about 4 min" in said[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
@@ -34,6 +35,16 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
 
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
+
+    words = [f"output={tmp_path / 'both'}", "rows=20", "seed=2", f"add={files[0]}"]
+
+    assert fisher_main([str(tuned), *words]) == 0
+
+    first, second, both = (load_file(path) for path in (files[0], files[2], tmp_path / "both"))
+
+    for name, values in both.items():
+        added = first[name] if name.startswith("fisher/") else 0
+        assert torch.equal(values, second[name] + added)
 
     trained = TrainedModel.open(tuned)
     names = [name for name, _ in trained.model.named_parameters()]

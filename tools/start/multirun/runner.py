@@ -1,39 +1,38 @@
-"""Run the trainings of an experiment, and collect the results.
+"""Run a plan: a list of commands, each with the files of its results.
 
-Each is launched once; interrupted ones are resumed.
-
-An experiment is a set of trainings to compare. `ExperimentTraining.collect` starts `train/main.py`,
-which resumes from the last checkpoint, and then measures; a training with complete results is not
-started. Each command is printed as a user would type it in the root folder.
+A command without its results is run, or resumed where an interrupted call stopped, and what it made
+is measured. Each is printed as a user would type it.
 """
 
-import json
 import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from clozeline import HOME
 from clozeline.configuration.config import load_config, to_data
-from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.files import publish_text, read_json
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, plural
+from clozeline.files import publish_json, read_json
 from clozeline.process import PROGRAMS, start_child
+from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import with_absolute_paths
+from clozeline.train.logs.json_lines import read_lines, step_records
 
 ROOT: Final = HOME
-"""Working directory of every step, which the commands are relative to."""
+"""Folder of commands with paths of the repository."""
 RANKS: Final = 2
 """Number of processes that share the cores of a demo; each step gets its share of the threads."""
 _RUNNING: Final[set[subprocess.Popen[bytes]]] = set()
 """Steps that run, in any thread."""
 _POLL_S: Final = 0.2
 _WATCH_S: Final = 1.0
+_MEASURED_STEPS: Final = 20
+"""Steps after the first recorded one that measure the time of a run."""
 
 
 class StepFailedError(ClozelineError):
@@ -45,32 +44,91 @@ class StepFailedError(ClozelineError):
 
 
 @dataclass(frozen=True)
-class ExperimentTraining:
-    """One training of an experiment, and its result files.
+class PlannedCommand:
+    """A command of a plan, and its results: where all are there, it is not run again."""
 
-    `keys` are written to `config` before the start (None: the file exists). Each result file is
-    measured and written by its function, unless `is_complete`.
+    words: Sequence[str | Path]
+    """command of `clozeline`"""
+    results: Mapping[Path, Callable[[Path], object] | None]
+    """files, each with the function that measures and writes it; None: the command writes it"""
+    run: Path | None = None
+    """output of a training, whose records tell its time"""
+
+    @property
+    def missing(self) -> list[Path]:
+        """The results that are not there."""
+        return [path for path in self.results if not path.exists()]
+
+    def execute(self, trainings: int = 0) -> None:
+        """Run the command in the current folder, then measure what is missing.
+
+        A training tells the time of so many `trainings`, with its own.
+        """
+        missing = self.missing
+        watch = None if self.run is None else tell_time(self.run, trainings)
+        run_step("clozeline", *self.words, accelerator=None, folder=Path.cwd(), watch=watch)
+        for path in missing:
+            if (measure := self.results[path]) is not None:
+                measure(path)
+
+
+def training_step(
+    config: Path,
+    run: Path,
+    words: Iterable[str],
+    results: Mapping[Path, Callable[[Path], object] | None],
+) -> PlannedCommand:
+    """Return the step of a training into the folder `run`, which resumes an interrupted one."""
+    return PlannedCommand(["train", "--config", config, *words, f"output={run}"], results, run)
+
+
+def run_plan(steps: Sequence[PlannedCommand], at_once: int = 1) -> None:
+    """List the steps without results, and run them.
+
+    With `at_once` > 1 they run concurrently; with 1, the first failure ends the plan.
+    """
+    left = [step for step in steps if step.missing]
+    trainings = [step.run for step in left if step.run is not None]
+    if left:
+        print(f"{len(left)} of {plural(len(steps), 'command')} to run", *trainings, sep="\n  ")
+    jobs = [
+        partial(step.execute, -(-sum(later.run is not None for later in left[number:]) // at_once))
+        for number, step in enumerate(left)
+    ]
+    if at_once > 1:
+        run_at_once(jobs, at_once)
+        return
+    for job in jobs:
+        job()
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Return the content of a result."""
+    content = read_json(path)
+    if content is None:
+        raise IntegrityError(f"{path}: is damaged; remove it, and the same command makes it again")
+    return content
+
+
+def tell_time(run: Path, trainings: int) -> Callable[[], bool]:
+    """Return a function that prints how long as many trainings as this one take.
+
+    It does so after some 20 steps, and returns True.
     """
 
-    config: Path
-    results: Mapping[Path, Callable[[Path], object]]
-    keys: Mapping[str, Any] | None = None
-    overrides: Sequence[str] = ()
-    is_complete: Callable[[Path], bool] = Path.exists
-    watch: Callable[[], bool] | None = None
-    """called about once a second while the training runs, until it returns True"""
+    def tell() -> bool:
+        records = step_records(read_lines(run / "metrics.jsonl"))
+        steps = records[-1]["step"] - records[0]["step"] if records else 0
+        if steps < _MEASURED_STEPS:
+            return False
+        seconds = (records[-1]["time"] - records[0]["time"]) / steps
+        planned = (event["steps"] for event in read_lines(run / "events.jsonl") if "steps" in event)
+        total = duration_text(seconds * next(planned, steps) * trainings)
+        runs = plural(trainings, "run")
+        print(f"{runs}, about {total} in all, evaluations and scores not included", flush=True)
+        return True
 
-    def collect(self) -> None:
-        """Train, and measure missing results; do nothing if all are complete."""
-        missing = [path for path in self.results if not self.is_complete(path)]
-        if not missing:
-            return
-        if self.keys is not None:
-            publish_text(self.config, yaml.safe_dump(dict(self.keys), sort_keys=False))
-        words: list[str | Path] = ["clozeline", "train", "--config", self.config, *self.overrides]
-        run_step(*words, accelerator=None, watch=self.watch)
-        for path in missing:
-            self.results[path](path)
+    return tell
 
 
 def check_training(config: Path, words: Sequence[str]) -> None:
@@ -81,18 +139,6 @@ def check_training(config: Path, words: Sequence[str]) -> None:
     options = checked.schedule.options
     if checked.steps != "auto":
         check_schedule(options, options.steps or checked.steps)
-
-
-def collect_all(trainings: Iterable[ExperimentTraining], at_once: int = 1) -> None:
-    """Train and measure every training without complete results.
-
-    With `at_once` > 1 trainings run concurrently; with 1, the first failure ends the experiment.
-    """
-    if at_once == 1:
-        for training in trainings:
-            training.collect()
-    else:
-        run_at_once([training.collect for training in trainings], at_once)
 
 
 def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
@@ -118,9 +164,10 @@ def run_step(
     *command: str | Path,
     accelerator: str | None = "cpu",
     variables: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
     watch: Callable[[], bool] | None = None,
 ) -> None:
-    """Print a command as a user would type it in the root folder, and run it.
+    """Print a command as a user would type it in a folder, and run it there.
 
     `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has. `watch` is
     called about once a second while the command runs, until it returns True.
@@ -135,7 +182,7 @@ def run_step(
 
     program = [str(PROGRAMS / words[0]), *words[1:]]
     with start_child(
-        program, cwd=ROOT, env=_step_environment(accelerator) | environment
+        program, cwd=folder, env=_step_environment(accelerator) | environment
     ) as process:
         _RUNNING.add(process)
 
@@ -176,38 +223,24 @@ def write_pages(warc: Path) -> None:
         run_step("python", "-m", module, warc, variables={"PYTHONHASHSEED": "0"})
 
 
-def experiment_settings(options: Any, *without: str) -> dict[str, Any]:
-    """Return the settings of an experiment as data with absolute paths.
+def claim_folder(note: Path, options: Any, *free: str, **facts: object) -> None:
+    """Record what an output folder is for, so that no other command mixes its runs with these.
 
-    Keys in `without` may change, and are not returned.
+    That are the `options`, with absolute paths and without the keys in `free`, which may change,
+    and further `facts`. Without a run in the folder, its note is replaced.
     """
-    settings: dict[str, Any] = to_data(with_absolute_paths(options))
-    return {name: value for name, value in settings.items() if name not in without}
+    data: dict[str, Any] = to_data(with_absolute_paths(options))
+    settings = {key: value for key, value in data.items() if key not in free} | facts
 
+    if note.exists() and any(note.parent.rglob("events.jsonl")):
+        recorded = read_json(note)
+        if recorded is None:
+            raise ConfigurationError(f"{note}: is damaged; choose another output")
+        for key in sorted({*recorded, *settings}):
+            if recorded.get(key) != settings.get(key):
+                raise ConfigurationError(
+                    f"output: {note.parent} holds runs with other settings: {key} was "
+                    f"{recorded.get(key)!r}, is {settings.get(key)!r}; choose another output"
+                )
 
-def write_settings(path: Path, settings: Mapping[str, object]) -> None:
-    """Record what an output folder is for, so that no other command mixes its runs with these."""
-    check_settings(path, settings)
-    publish_text(path, json.dumps(settings, indent=2, sort_keys=True) + "\n")
-
-
-def check_settings(path: Path, settings: Mapping[str, object]) -> None:
-    """Check that an output folder holds no runs of a different command.
-
-    Without a run, its note is ignored.
-    """
-    configs = (file.relative_to(path.parent) for file in path.parent.rglob("config.yaml"))
-    # Stages keep a configuration too, and make their sets again for other keys.
-    if not path.exists() or all("sets" in file.parts for file in configs):
-        return
-    recorded = read_json(path)
-    if recorded is None:
-        raise ConfigurationError(f"{path}: is damaged; choose another output")
-    if changed := sorted(
-        key for key in {*recorded, *settings} if recorded.get(key) != settings.get(key)
-    ):
-        key = changed[0]
-        raise ConfigurationError(
-            f"output: {path.parent} holds runs with other settings: {key} was "
-            f"{recorded.get(key)!r}, is {settings.get(key)!r}; choose another output"
-        )
+    publish_json(note, settings)

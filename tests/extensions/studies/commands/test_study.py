@@ -14,7 +14,7 @@ from clozeline.configuration.config import validate
 from clozeline.extensions.studies import study_sets
 from clozeline.extensions.studies.commands import study as tool
 from clozeline.extensions.studies.study_plan import (
-    VariantSets,
+    StudySets,
     check_variants,
     load_study,
     plan_training,
@@ -22,11 +22,11 @@ from clozeline.extensions.studies.study_plan import (
 from clozeline.extensions.studies.study_scores import loss_lines, pair_lines, step_lines
 from clozeline.extensions.studies.study_sets import (
     PreparedDocuments,
-    find_measured_sets,
     make_all_sets,
     parse_named_files,
 )
-from clozeline.files import publish_json
+from clozeline.extensions.tasks.finetuning_scores import scores_path
+from clozeline.files import publish_json, read_json
 from clozeline.model.build import build_model
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
@@ -36,6 +36,10 @@ from tests.extensions.studies.small_study import write_study, write_walks
 from tests.extensions.tasks.test_finetuning_scores import write
 from tests.refusals import refused
 from tests.train.written_runs import write_run_on
+
+
+def of_all(sets):
+    return StudySets(dict.fromkeys(("plain", "mixed"), sets))
 
 
 def flops_of_a_row(config, manifest):
@@ -53,7 +57,9 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
-    training = plan_training(folder, study, variants[name], VariantSets(sets), tmp_path / "run", 7)
+    training = plan_training(
+        folder, study, (name, variants[name]), of_all(sets), tmp_path / "run", 7
+    )
     config = validate(TrainConfig, training.config, "")
 
     assert (config.seed, config.data.seed, config.steps) == (7, 7, sum(training.steps))
@@ -81,9 +87,13 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     write_run_on(tmp_path / "teacher", sets / "one/train", [1], 1, model__layers=3)
-    plain = plan_training(folder, study, variants["plain"], VariantSets(sets), tmp_path / "run", 0)
+    plain = plan_training(
+        folder, study, ("plain", variants["plain"]), of_all(sets), tmp_path / "run", 0
+    )
     variants["plain"].train["distil"] = {"teacher": f"{tmp_path}/teacher", "losses": ["scores"]}
-    taught = plan_training(folder, study, variants["plain"], VariantSets(sets), tmp_path / "run", 0)
+    taught = plan_training(
+        folder, study, ("plain", variants["plain"]), of_all(sets), tmp_path / "run", 0
+    )
     config = validate(TrainConfig, taught.config, "")
     teacher = (
         flops_of_a_row(replace(config, model=replace(config.model, layers=3)), sets / "one/train")
@@ -106,8 +116,8 @@ def test_mistakes_are_named(tmp_path):
         plan_training(
             folder,
             type(study)(title="x", flops=1.0, variants={}),
-            variants["mixed"],
-            VariantSets(sets),
+            ("mixed", variants["mixed"]),
+            of_all(sets),
             tmp_path,
             0,
         )
@@ -182,11 +192,15 @@ def study(tmp_path):
     return folder
 
 
-def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_path, monkeypatch):
+def run_pipelines_here(monkeypatch):
     def run_here(*command, **_):
         assert run_pipeline([str(word) for word in command[2:]]) == 0
 
-    monkeypatch.setattr(study_sets, "run_step", run_here)
+    monkeypatch.setattr(runner, "run_step", run_here)
+
+
+def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_path, monkeypatch):
+    run_pipelines_here(monkeypatch)
     write_steps(
         study, own="{base: exact, pipeline: {train_tokenizer: {size: 440}}}", same="{base: exact}"
     )
@@ -196,7 +210,8 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
     assert variants["exact"].measures == variants["raw"].measures
 
     files = (f"{tmp_path}/texts.jsonl", {"prose": f"{tmp_path}/prose.jsonl"})
-    folders = make_all_sets(study, tmp_path / "out", variants, *files)
+    sets = make_all_sets(study, tmp_path / "out", variants, *files)
+    folders = sets.variants
 
     assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [
         80,
@@ -206,15 +221,15 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
     ]
     assert folders["same"] == folders["exact"], "equal pipelines run once"
 
-    heldout = find_measured_sets(variants["exact"], folders)
+    heldout = sets.heldout("exact", variants["exact"].measures)
 
-    assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
+    assert heldout == {"prose": f"{tmp_path}/out/shards/heldout-prose/corrupt/causal_lm/train"}
 
     tokenizers = {
         open_shards(path).manifest.tokenizer.fingerprint
         for path in (
             *(folders[name] / "causal_lm/train" for name in ("raw", "exact")),
-            heldout["prose"],
+            Path(heldout["prose"]),
         )
     }
 
@@ -226,10 +241,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
 
 
 def test_a_variant_reads_its_sources_and_the_sets_of_others(study, tmp_path, monkeypatch):
-    def run_here(*command, **_):
-        assert run_pipeline([str(word) for word in command[2:]]) == 0
-
-    monkeypatch.setattr(study_sets, "run_step", run_here)
+    run_pipelines_here(monkeypatch)
     both = "{base: raw, phases: [{sets: {raw/causal_lm: 1.0, prose/causal_lm: 3.0}}]}"
     write_steps(
         study,
@@ -242,14 +254,14 @@ def test_a_variant_reads_its_sources_and_the_sets_of_others(study, tmp_path, mon
         {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("texts", "prose")
     ]
     files = (json.dumps(entries), {"prose": f"{tmp_path}/prose.jsonl"})
-    folders = make_all_sets(study, tmp_path / "out", variants, *files)
+    sets = make_all_sets(study, tmp_path / "out", variants, *files)
+    folders = sets.variants
 
     assert [
         study_sets.count_documents(folders[name].parent).count for name in ("raw", "prose", "exact")
     ] == [80, 9, 40]
 
-    sets = VariantSets(folders["both"], folders)
-    found = [sets.find(name) for name in variants["both"].phases[0].sets]
+    found = [sets.find("both", name) for name in variants["both"].phases[0].sets]
 
     assert set(found) == {folders["raw"] / "causal_lm", folders["prose"] / "causal_lm"}
 
@@ -264,25 +276,18 @@ def test_a_variant_reads_its_sources_and_the_sets_of_others(study, tmp_path, mon
 def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with refused(r"expected NAME=FILES, got 'prose'"):
-        parse_named_files(["prose"])
+        parse_named_files("heldout", ["prose"])
     with refused(r"give heldout=prose=FILES"):
         make_all_sets(study, tmp_path, variants, "texts", {})
     with refused(r"expected one of prose, got blimp"):
         make_all_sets(study, tmp_path, variants, "texts", {"prose": "a", "blimp": "b"})
-    _, shared = load_study(STUDY.parent / "hybrid")
-    with refused(r"as all variants share one pipeline, got causal"):
-        make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
 
 
 def test_wrong_bases_are_refused(study):
-    for base, message in (("none", "none is not a variant"), ("exact", "exact is based on itself")):
+    for base, message in (("none", "none is none of"), ("exact", "exact is based on itself")):
         write_steps(study, exact=f"{{base: {base}}}")
         with refused(message):
             load_study(study)
-
-    write_steps(study, exact=VARIANTS["raw"].replace("pipeline: {}", "pairs: []"))
-    with refused("a pipeline for every variant or for none"):
-        load_study(study)
 
 
 @pytest.fixture
@@ -294,9 +299,7 @@ def measured(tmp_path, monkeypatch):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     out = tmp_path / "out"
-    monkeypatch.setattr(
-        tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
-    )
+    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: of_all(sets))
     monkeypatch.setattr(runner, "run_step", None)
 
     for name, loss in (("plain", 2), ("mixed", 3)):
@@ -306,10 +309,10 @@ def measured(tmp_path, monkeypatch):
                 "flops": 3e7,
                 "tokens": 40,
                 "losses": {"masked": loss + seed},
-                "bits": {"en": loss / 2},
             }
 
             publish_json(out / "scores" / f"{name}-{seed}.json", figures)
+            publish_json(out / "scores/texts/en" / f"{name}-{seed}.json", {"bits": loss / 2})
 
     return [str(folder), f"output={out}", "seeds=2"]
 
@@ -336,12 +339,19 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
     study = tmp_path / "study/study.yaml"
     done = []
 
-    def score(body, options, words):
-        done.append((body.name, options.begin, options.seeds, options.tests, words))
-        write(options.output, 0, [0, 1, 0, 1 if options.begin == "all" else 0])
-        return SimpleNamespace(rows=5)
+    def tune(_, finetune, body, *words, **__):
+        given = dict(word.partition("=")[::2] for word in words)
+        output = Path(given["output"])
+        done.append((body.name, given["from"], given["seeds"], given["tests"], "steps=5" in words))
+        for seed in range(2):
+            write(output, seed, [0, 1, 0, 1 if given["from"] == "all" else 0])
+            scored = read_json(scores_path(output, "dev", seed))
+            publish_json(scores_path(output, "test_film", seed), scored)
+        (output / "sets/tasks/toy").mkdir(parents=True)
+        (output / "sets/tasks/toy/train").symlink_to(tmp_path / "sets/one/train")
 
-    monkeypatch.setattr(tool, "finetune", score)
+    monkeypatch.setattr(runner, "run_step", tune)
+    monkeypatch.setattr(tool.os, "sched_getaffinity", lambda _: {0})
     parts = yaml.safe_load(study.read_text())
     parts["study"]["finetune"] = {
         "few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}
@@ -356,9 +366,9 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
 
     assert tool.main([*measured, *files, f"labeled=film={tmp_path}/f"]) == 0
 
-    tests = {"film": tmp_path / "f"}
+    tests = json.dumps({"film": f"{tmp_path}/f"})
     wanted = [
-        (f"{name}-0", begin, 2, tests, ["steps=5"])
+        (f"{name}-0", begin, "2", tests, True)
         for name in ("mixed", "plain")
         for begin in ("all", "random")
     ]

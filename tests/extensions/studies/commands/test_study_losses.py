@@ -1,18 +1,14 @@
-"""Losses of a study's runs on other held-out sets, and paths of its pipelines."""
+"""Losses of a study's runs on other held-out sets."""
 
 import json
 
 import pytest
 
-from clozeline.configuration.overrides import parse_yaml
 from clozeline.extensions.evaluation.commands.evaluate import SuiteOptions, evaluate_mode
 from clozeline.extensions.studies.commands import study as tool
-from clozeline.extensions.studies.study_sets import (
-    _absolute,
-)
+from clozeline.extensions.studies.study_plan import StudySets
 from clozeline.train.logs.json_lines import read_lines
 from tests.extensions.studies.small_study import write_study
-from tests.refusals import refused
 
 
 @pytest.mark.slow
@@ -20,7 +16,9 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch):
     folder = write_study(tmp_path, flops=6e9, one="masked_lm", two="unilm")
     sets = shard_sets / "corrupt"  # there already
     monkeypatch.setattr(
-        tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
+        tool,
+        "make_all_sets",
+        lambda _, output, variants, *more: StudySets(dict.fromkeys(variants, sets)),
     )
     # of the user's own; runs beside one another need a port each
     monkeypatch.setenv("MASTER_PORT", "29500")
@@ -66,31 +64,7 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch):
     alone = json.loads(
         evaluate_mode(SuiteOptions(run=run, suite="pairs", input=pairs, score="pll"))[0]
     )
-    of_study = json.loads((tmp_path / "out/scores/plain-0.json").read_text())["pairs"]["pll"]
+    of_study = json.loads((tmp_path / "out/scores/pairs/plain-0.json").read_text())["pll"]
 
     assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
     assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
-
-
-def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
-    """The pipeline of a study starts in another folder."""
-    monkeypatch.chdir(tmp_path)
-    here = f"{tmp_path}/a.jsonl"
-    other = f"{tmp_path}/b/*.txt"
-    given = (
-        "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, "
-        "/d.txt]"
-    )
-    wanted = [
-        here,
-        {"path": other, "source": "books"},
-        {"path": [here, "s3://bucket/c.jsonl"]},
-        "/d.txt",
-    ]
-
-    assert parse_yaml(_absolute(given)) == wanted
-    assert _absolute("a.jsonl") == here
-    assert parse_yaml(_absolute("{path: a.jsonl}")) == {"path": here}
-
-    with refused("cannot be read as YAML"):
-        _absolute("[a.jsonl, {")

@@ -53,7 +53,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     )
     assert (
-        "holds runs with other settings: overrides was ['log.tensorboard=false']"
+        "holds runs with other settings: words was ['log.tensorboard=false']"
         in capsys.readouterr().err
     )
 

@@ -4,22 +4,25 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
-import yaml
 
 from clozeline.errors import ConfigurationError
+from clozeline.tools.start.demo import DemoOptions
 from clozeline.tools.start.multirun import runner
 from clozeline.tools.start.multirun.runner import (
-    ExperimentTraining,
-    collect_all,
-    write_settings,
+    claim_folder,
+    run_plan,
+    tell_time,
+    training_step,
 )
 from tests.matrices import mark_slow_after
+from tests.sealed_lines import sealed
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, at_once):
+def test_a_command_is_run_while_a_result_is_missing(monkeypatch, tmp_path, capsys, at_once):
     started = []
     monkeypatch.setattr(
         runner, "run_step", lambda *command, **_: started.append([str(word) for word in command])
@@ -30,24 +33,40 @@ def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, 
 
     def training(seed):
         results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
-        return ExperimentTraining(
-            tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"]
-        )
+        return training_step(tmp_path / "x.yaml", tmp_path / f"seed-{seed}", ["steps=2"], results)
 
     (tmp_path / "dev-0").write_text("scored earlier", encoding="utf-8")
     for _ in range(2):
-        collect_all([training(seed) for seed in range(2)], at_once)
-    configs = [tmp_path / f"{seed}.yaml" for seed in range(2)]
+        run_plan([training(seed) for seed in range(2)], at_once)
 
     assert sorted(started) == [
-        ["clozeline", "train", "--config", str(path), "steps=2"] for path in configs
-    ]
-    assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [
-        {"seed": 0},
-        {"seed": 1},
+        ["clozeline", "train", "--config", str(tmp_path / "x.yaml"), "steps=2", f"output={run}"]
+        for run in (tmp_path / "seed-0", tmp_path / "seed-1")
     ]
     assert (tmp_path / "dev-0").read_text(encoding="utf-8") == "scored earlier"
     assert all((tmp_path / name).exists() for name in ("test-0", "dev-1", "test-1"))
+    assert [line for line in capsys.readouterr().out.splitlines() if "to run" in line] == [
+        "2 of 2 commands to run",
+    ]
+
+
+def test_the_time_is_measured_by_the_first_steps(tmp_path, capsys):
+    """21 steps of 0.5 s of each of 2 runs of 240 steps: 240 s."""
+
+    def write(steps):
+        lines = [sealed(step=n, loss=1.0, time=n / 2) for n in range(1, steps)]
+        (tmp_path / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+    tell = tell_time(tmp_path, 2)
+
+    (tmp_path / "events.jsonl").write_text(sealed(event="start", steps=240) + "\n")
+    assert not tell()
+    write(10)
+    assert not tell()
+    write(22)
+    assert tell()
+
+    assert capsys.readouterr().out.startswith("2 runs, about 4 min in all")
 
 
 STEPS = """
@@ -106,20 +125,20 @@ def test_a_folder_is_for_one_thing(tmp_path):
     """From its first run on: what a command leaves that is refused before does not bind the next
     one."""
     note = tmp_path / "runs" / "words.json"
-    write_settings(note, {"task": "other"})
-    write_settings(note, {"task": "a", "seeds": [1]})
+    claim_folder(note, DemoOptions(output=tmp_path, steps=1), "output")
+    claim_folder(note, options := DemoOptions(output=tmp_path, steps=2), "output", seeds=[1])
     (tmp_path / "runs" / "seed-0").mkdir()
-    (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
-    write_settings(note, {"seeds": [1], "task": "a"})
+    (tmp_path / "runs" / "seed-0" / "events.jsonl").write_text("", encoding="utf-8")
+    claim_folder(note, replace(options, output=tmp_path / "other"), "output", seeds=[1])
 
     with pytest.raises(
         ConfigurationError,
-        match=r"runs holds runs with other settings: task was 'a', is 'b'; choose",
+        match=r"runs holds runs with other settings: steps was 2, is 3; choose",
     ):
-        write_settings(note, {"task": "b", "seeds": [1]})
+        claim_folder(note, replace(options, steps=3), "output", seeds=[1])
 
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
-        write_settings(note, {"task": "a", "seeds": [1], "more": 1})
+        claim_folder(note, options, "output", seeds=[1], more=1)
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
-        write_settings(note, {"task": "a", "seeds": [1]})
+        claim_folder(note, options, "output", seeds=[1])
