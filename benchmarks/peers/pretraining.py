@@ -12,7 +12,7 @@ transformers start it: AdamW with a rate that falls to 0, no warmup, no weight d
 and for masks 15 % of the tokens: 80 % [MASK], 10 % others, 10 % kept. `loop_causal` and
 `loop_masked` have what train.py of nanoGPT gives for a small model: AdamW with betas 0.9 and 0.95,
 weight decay 0.1 of matrices, 100 steps of warmup, a cosine to a tenth, gradients of norm 1, no
-dropout; masks as above. Rates and rows are the best of those tried for a minute.
+dropout; masks as above. Their rates and rows are the best of those tried for a minute.
 """
 
 import argparse

@@ -232,6 +232,8 @@ def test_a_small_variant_reads_few_rows_a_step_with_muon(small):
         model: small[model].optimizer.name for model in ("bert", "electra", "gpt", "llama", "t5")
     }
     assert set(names.values()) == {"muon"}
+    options = {model: small[model].optimizer.options for model in names}
+    assert options["bert"].adam_rate < options["gpt"].adam_rate
 
 
 def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):

@@ -45,6 +45,11 @@ _RELATIVE_POSITIONS: Final = {
     },
 }
 """Relative positions of DeBERTa v2 and v3."""
+_SLOW_HEAD: Final = {"adam_rate": 0.1}
+"""AdamW's share of Muon's rate where a head has a matrix before the vocabulary.
+
+That of the demo's recipe is too high for it (extensions/studies/README.md, hour).
+"""
 _BART_STEPS: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
 """Steps that corrupt the texts of BART and mBART."""
 
@@ -57,8 +62,8 @@ class StarterFamily(NamedTuple):
     entry: str
     """objective, as in `corrupt` and `data.corrupt`"""
     use: str
-    rate: float | None = None
-    """learning rate for the optimizer and schedule of the demo's recipe, in place of its own"""
+    optimizer: Mapping[str, Any] | None = None
+    """keys that replace those of the demo's optimizer; None: optimizer and schedule are its own"""
     sentinels: int = 0
     """sentinels that its rows may hold"""
     keys: Mapping[str, Any] = {}
@@ -67,17 +72,20 @@ class StarterFamily(NamedTuple):
 
 MODELS: Final[Mapping[str, StarterFamily]] = {
     "bert": StarterFamily(
-        "demo", _MASKED_LM, "an encoder that fills masks, for vectors, classes and tags"
+        "demo",
+        _MASKED_LM,
+        "an encoder that fills masks, for vectors, classes and tags",
+        optimizer=_SLOW_HEAD,
     ),
-    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text", rate=3.5e-2),
+    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text", optimizer={}),
     "llama": StarterFamily(
-        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions", rate=3.5e-2
+        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions", optimizer={}
     ),
     "t5": StarterFamily(
         "t5",
         "{name: span_corruption, input_length: 128}",
         "an encoder-decoder that fills spans, for translation and summaries",
-        rate=2e-2,
+        optimizer={"learning_rate": 2e-2},
         sentinels=SENTINELS,
     ),
     "bart": StarterFamily(
@@ -126,14 +134,17 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         "deberta", _MASKED_LM, "DeBERTa v3, on masks alone", keys=_RELATIVE_POSITIONS
     ),
     "modernbert": StarterFamily(
-        "demo", _MASKED_LM, "an encoder with rotary positions, for long texts"
+        "demo", _MASKED_LM, "an encoder with rotary positions, for long texts", optimizer=_SLOW_HEAD
     ),
     "mobilebert": StarterFamily(
         "mobilebert", _MASKED_LM, "an encoder of narrow layers, for small devices"
     ),
-    "megatron_bert": StarterFamily("demo", _MASKED_LM, "a large BERT"),
+    "megatron_bert": StarterFamily("demo", _MASKED_LM, "a large BERT", optimizer=_SLOW_HEAD),
     "rembert": StarterFamily(
-        "demo", _MASKED_LM, "an encoder for many languages, with a small token table"
+        "demo",
+        _MASKED_LM,
+        "an encoder for many languages, with a small token table",
+        optimizer=_SLOW_HEAD,
     ),
     "unilm": StarterFamily(
         "unilm",
@@ -379,9 +390,9 @@ def train_yaml(
     if not size:  # from a small corpus, many noisy steps learn more than few smooth ones
         demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
         training["data"] = demo["data"]
-        if family.rate:
+        if family.optimizer is not None:
             training |= {key: demo[key] for key in ("optimizer", "schedule")}
-            training["optimizer"]["learning_rate"] = family.rate
+            training["optimizer"] |= family.optimizer
 
     training["model"] |= family.keys
     small = training["model"]
