@@ -178,52 +178,24 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
     Raises:
         ConfigurationError: the model cannot be pooled, or was trained with another pool.
     """
-    # check that the model can be pooled
-    asked = request.pooling
-
-    if config.architecture == "decoder":
+    asked = request.pooling or _OF_RUN
+    if config.architecture == "decoder" or not request.body_alone or tokenizer is None:
         raise ConfigurationError(
-            "pooling: expected a model with an encoder; the positions of a decoder do not see "
-            "later tokens"
+            "pooling: expected a model with an encoder and its tokenizer, and parts=encoder: "
+            "sentence embeddings are read from the encoder alone"
         )
 
-    if not request.body_alone:
-        raise ConfigurationError(
-            "pooling: embeddings are read from the encoder alone; add parts=encoder"
-        )
-
-    if tokenizer is None:
-        raise ConfigurationError(
-            "pooling: a model of sentence embeddings needs its tokenizer, and none was found"
-        )
-
-    # compare the pool with the one of the training
-    trained = {
-        name: pool for name in config.heads if (pool := _trained_pool(config, name)) is not None
-    }
-    if not trained:
-        if asked in (None, _OF_RUN, POOLER):
-            raise ConfigurationError(
-                f"pooling: expected one of {', '.join(POOLS)}, got {asked}: no head of this model "
-                "was trained on vectors of texts"
-            )
+    # the pool of the training, or without one any
+    trained = (_trained_pool(config, name) for name in config.heads)
+    pool = next(filter(None, trained), None)
+    if pool is None and asked in POOLS:
         return asked
-
-    name, pool = next(iter(trained.items()))
-
-    if pool not in (*POOLS, POOLER):
-        raise ConfigurationError(
-            f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, "
-            "for which sentence-transformers has no module"
-        )
-
-    if asked not in (_OF_RUN, pool):
-        raise ConfigurationError(
-            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: give "
-            f"pooling={_OF_RUN}"
-        )
-
-    return pool
+    if pool and pool in (*POOLS, POOLER) and asked in (_OF_RUN, pool):
+        return pool
+    raise ConfigurationError(
+        f"pooling: expected one of {', '.join(POOLS)}, that of the training if it had one, got "
+        f"{asked}: this model was trained {f'with the pool {pool}' if pool else 'without a pool'}"
+    )
 
 
 def _trained_pool(config: ModelConfig, name: str) -> str | None:

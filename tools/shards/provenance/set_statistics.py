@@ -22,7 +22,6 @@ Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
 """in the order of `Tally.labels`: the input token at the position of a label"""
 
-_CODES: Final = ("variant", "part", "copy")
 _COUNTS_OF_ZERO_AND_ONE: Final = 2
 """number of counts of a column whose lists have only the lengths 0 and 1"""
 
@@ -33,7 +32,7 @@ class Tally:
 
     Args:
         lengths: per list column, rows with 0, 1, 2, ... values.
-        values: per column of token ids, small numbers or codes, how often 0, 1, 2, ... occurs.
+        values: per column of token ids or small numbers, how often 0, 1, 2, ... occurs.
         labels: labels by the `input_ids` token at their position, in the order of `LABEL_KINDS`.
     """
 
@@ -53,8 +52,6 @@ def tally(shards: ShardSet) -> Tally:
             _add(sums.lengths, name, column.lengths)
         for name in counted:
             _add(sums.values, name, rows.columns[name].values)
-        for name in rows.fixed.keys() & {*_CODES}:
-            _add(sums.values, name, rows.fixed[name])
     return sums
 
 
@@ -110,7 +107,7 @@ def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer) -> list[Table]:
         *_label_tables(sums),
         _coverage_table(shards, sums, pieces),
         *_class_tables(shards, sums),
-        *_share_tables(shards.manifest, sums),
+        _source_table(shards.manifest),
     ]
     return [table for table in all_tables if table.rows]
 
@@ -204,20 +201,9 @@ def _coverage_table(shards: ShardSet, sums: Tally, pieces: TokenRenderer) -> Tab
     return Table("vocabulary coverage", header, tuple(rows))
 
 
-def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Table]:
-    totals = manifest.totals
-    for title, table in (
-        ("language", totals.tokens_by_language),
-        ("source", totals.tokens_by_source),
-    ):
-        total = max(1, sum(table.values()))
-        rows = sorted(
-            ((name, count, 100 * count / total) for name, count in table.items()),
-            key=lambda row: -row[1],
-        )
-        yield Table(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
-
-    for name in ("variant", "part", "copy"):
-        if len(counts := sums.values.get(name, np.zeros(0, np.int64))) > 1:
-            shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
-            yield Table(f"rows by {name}", (name, "rows"), shown)
+def _source_table(manifest: Manifest) -> Table:
+    tokens = manifest.totals.tokens_by_source
+    total = max(1, sum(tokens.values()))
+    rows = [(name, count, 100 * count / total) for name, count in tokens.items()]
+    rows.sort(key=lambda row: -row[1])
+    return Table("tokens by source", ("source", "tokens", "%"), rows)

@@ -126,7 +126,6 @@ class Stream:
         self.order = self.sources[0].order
         """Order of the first set."""
         if rank == 0:
-            _warn_of_partial_rounds(self.sources, memory_bytes)
             _warn_of_small_sets(self.reading)
 
         for span in self.timeline.spans:
@@ -353,18 +352,6 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
         )
     share = lanes // world_size
     return rank * share, (rank + 1) * share
-
-
-def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> None:
-    for source in sources:
-        if source.max_lane_rows is not None:
-            first, last = source.lanes
-            sys.stderr.write(
-                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} "
-                f"lanes per rank do not fit into data.memory_bytes ({memory_bytes:,}); "
-                f"{source.max_lane_rows} are loaded at a time and blocks are read again for every "
-                "part: take more ranks or memory, or smaller blocks (clozeline repack-shards)\n"
-            )
 
 
 def _warn_of_small_sets(reading: ReadingOrder) -> None:

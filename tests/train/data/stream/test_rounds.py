@@ -180,7 +180,7 @@ def test_a_block_is_read_once_however_lanes_lag(tmp_path, monkeypatch, later, re
 
 
 def test_no_more_is_held_than_fits(tmp_path, reads):
-    """A block is read once for each part of its round; one rank says the reason, once."""
+    """A block is read once for each part of its round."""
     shards = toy_set(tmp_path, [1003, 5, 492], block_rows=40)
     options = {"lanes": 12, "global_batch": 24}
     with open_stream(shards, memory_bytes=50_000, **options) as stream:
