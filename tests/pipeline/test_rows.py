@@ -81,7 +81,7 @@ def test_rows_keep_fixed_and_list_columns_together():
     assert len(RowBatch(rows.fixed, {})) == 3
 
 
-def test_a_column_that_is_missing_is_named():
+def test_rows_and_row_say_what_they_hold():
     fixed = {
         "uid": np.array([10, 11], np.uint64),
         "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16),
@@ -89,6 +89,15 @@ def test_a_column_that_is_missing_is_named():
     rows = RowBatch(
         fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)}
     )
+
+    assert repr(rows) == "RowBatch(2 rows: input_ids uint16 [43], uid, document_uid)"
+    assert repr(rows.row(0)) == "ShardRow(sample 000000000000000a: input_ids uint16 [3])"
+    assert "<td>43, 21.5 per row</td>" in rows._repr_html_()
+
+    shown = rows.row(1)._repr_html_()
+
+    assert f"<td>{' '.join(map(str, range(24)))} …</td>" in shown
+    assert f"<td>{bytes(range(16, 32)).hex()}</td>" in shown
 
     with pytest.raises(KeyError, match="no column 'labels'; the row has input_ids"):
         rows.row(0)["labels"]

@@ -4,15 +4,20 @@ The oracle is where a test wrote each of them.
 """
 
 import gzip
+import json
 import zlib
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import read_malformed
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.tools.shards.filter_report import collect_malformed, main
 from tests.pipeline.captures import http, members, page, record, responses
 from tests.pipeline.clean.cleaning import run_clean
+from tests.pipeline.run_counts import check_run
 
 GOOD = b'{"text": "fine"}\n'
 BAD = (b"{broken\n", b"\xff\xfe bad bytes\n", b"[1, 2]\n", b'{"body": "x"}\n')
@@ -120,3 +125,25 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
     assert all(content.startswith(b"{broken", row.offset) for row in listed)
     assert [row.offset for row in listed] == sorted({row.offset for row in listed})
     assert sum(path.stat().st_size for path in done.folder.glob("rejects/*")) < 20_000
+
+
+def test_shown_and_verified(tmp_path, capsys):
+    """By `filter-report`, and counted a second time."""
+    texts = "".join(
+        json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n"
+        for n in range(9)
+    )
+    (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
+    clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
+    done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
+
+    assert len(malformed(done)) == 30
+
+    write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"])
+    counts, first = collect_malformed(tmp_path / "out", 2)
+
+    assert counts["bad_json"] == 30
+    assert [row.offset for row in first["bad_json"]] == [len(texts), len(texts) + 8]
+    assert main([str(tmp_path / "out")]) == 0
+    assert "malformed: bad_json, 3 of 30 records" in capsys.readouterr().out
+    assert check_run(tmp_path / "out")

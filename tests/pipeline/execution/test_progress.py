@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from clozeline.pipeline.execution import progress
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.progress import Progress, RunningPass
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, run_toy
@@ -52,6 +53,18 @@ def test_without_a_terminal_a_minute_has_at_most_one_line_with_the_time_left(
     lines = shown.console.file.getvalue().splitlines()
 
     assert expected in (lines, len(lines))
+
+
+def test_reasons_stand_group_by_group_the_most_frequent_first():
+    dropped = (("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1}))
+    row = StageRow("9 samples", dropped=dropped, characters=40, cut={"a": 1, "b": 2})
+    remarks = [*row.remarks()]
+
+    assert remarks == [
+        "noticed: 20 b, 1 a",
+        "dropped (tokens): 3,000 c, 1 d",
+        "cut: 3 of 40 characters: 2 b, 1 a",
+    ]
 
 
 def test_bytes_of_units_are_added(tmp_path, monkeypatch):

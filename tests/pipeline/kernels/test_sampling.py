@@ -1,17 +1,13 @@
 """Kernels against slow references that use the same words, and against theory."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.sampling import (
     choose,
     choose_weighted,
-    exclusive_cumsum,
     list_indices,
     offsets_of,
     reorder,
-    rows_of,
 )
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ORDERS, random_bits
@@ -48,14 +44,3 @@ def test_reorder_swaps_after_64_identities(monkeypatch):
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
 
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
-
-
-@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
-def test_indices_of_ragged_lists(lists):
-    ragged = Ragged.from_lists(lists, np.int64)
-
-    assert exclusive_cumsum(ragged.values, ragged.offsets).tolist() == [
-        sum(one[:i]) for one in lists for i in range(len(one))
-    ]
-    assert list_indices(ragged.lengths).tolist() == [i for one in lists for i in range(len(one))]
-    assert rows_of(ragged).tolist() == [row for row, one in enumerate(lists) for _ in one]

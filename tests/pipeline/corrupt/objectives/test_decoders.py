@@ -9,19 +9,6 @@ from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 
 
-@pytest.mark.parametrize(
-    ("options", "raw", "start"),
-    [
-        ({}, 1023, None),
-        ({"add_bos": True}, 1022, None),
-        ({"architecture": "encoder_decoder"}, 1023, 0),
-    ],
-)
-def test_documents_leave_room_for_the_special_tokens_around_them(options, raw, start):
-    objective = build_objective({"name": "causal_lm", "grouping": "document", **options}, WORDS)
-    assert (objective.content_length, objective.form.decoder_start) == (raw, start)
-
-
 @pytest.mark.parametrize("grouping", ["packed", "document"])
 def test_bidirectional_rows_store_the_label_that_each_token_sees(grouping):
     objective = wide("causal_lm", grouping=grouping, attention="bidirectional")

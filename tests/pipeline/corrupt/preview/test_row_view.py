@@ -7,7 +7,7 @@ import pytest
 from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
-from clozeline.pipeline.rows import ShardRow
+from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.report.views import Span, visible
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
@@ -57,6 +57,32 @@ def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
     assert styled(parted) == [("\ufffd", "masked")]
     assert (parted.text[0], parted.text[-1]) == ("a", "b")
     assert PIECES.piece(int(ids[1])) == "<0xE9>"
+
+
+def test_roles_and_signs_are_those_of_their_positions():
+    ids = np.array(
+        [
+            WORDS.specials["cls"],
+            WORDS.sentinels[0],
+            *ids_of("bcd"),
+        ]
+    )
+    shown = PIECES.passage(
+        "row",
+        ids,
+        {2: "unchanged", 3: "unchanged"},
+        {2: "|", 3: "‖"},
+    )
+
+    assert shown.title == "row (5 tokens)"
+    assert styled(shown) == [
+        ("<U+0000>", "special"),
+        ("<U+0000>", "sentinel"),
+        ("|", "marker"),
+        ("b", "unchanged"),
+        ("‖", "marker"),
+        ("c", "unchanged"),
+    ]
 
 
 # Rows of two texts
@@ -112,3 +138,35 @@ def test_labels_say_what_happened_to_their_tokens():
     lines = row_parts(TokenRenderer(WORDS, 100), row, roles_of(row.columns))[-1].rows
 
     assert [line[-1] for line in lines] == ["masked", "unchanged", "replaced"]
+
+
+def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
+    rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
+    names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")
+    sample = RowBatch(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
+
+    assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
+    assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
+
+    compared = examples("sentence_comparison").row(0)
+    task = examples("text_to_text").row(0)
+
+    assert (shown(compared, "input_ids ("), shown(compared, "input_ids_b (")) == (
+        spaced([1, *ONE, 2]),
+        spaced([1, *TWO, 2]),
+    )
+    assert (shown(task, "input_ids"), shown(task, "target_ids")) == (
+        spaced([*ONE, *TWO, 5]),
+        spaced([*OTHER, 5]),
+    )
+
+    lists = {
+        "input_ids": [200, 201, 202],
+        "target_ids": [203, 204],
+        "document_starts": [0, 2],
+        "target_document_starts": [0, 1],
+    }
+
+    parted = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
+
+    assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")

@@ -109,3 +109,14 @@ def test_words_are_translated_and_another_dictionary_makes_encode_again(tmp_path
     assert "clean: already complete" in shown
     assert "encode: done" in shown
     assert any("röter" in text for text, _ in after.values())
+
+    words = ["--config", str(tmp_path / "recipe.yaml"), f"output={tmp_path / 'out'}"]
+    (tmp_path / "en-de.txt").write_text("river\n")
+
+    assert main([*words, f"input={tmp_path / 'texts.jsonl'}"]) == 64
+    assert "line 1: expected a word and its translation, got 'river'" in capsys.readouterr().err
+
+    (tmp_path / "en-de.txt").unlink()
+
+    assert main([*words, f"input={tmp_path / 'texts.jsonl'}"]) == 64
+    assert "encode.code_switch.dictionaries" in capsys.readouterr().err

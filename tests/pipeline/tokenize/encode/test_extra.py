@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.set_table import set_table
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals, select_extra
 from clozeline.tools.shards.inspect_shard import view_of
 from tests.pipeline.miniature import text, write_recipe
@@ -78,6 +79,13 @@ def test_declared_columns_are_in_the_view_of_a_row_and_in_the_manifest(tmp_path,
     assert any(name in shown for name in LICENSES)
     assert "score" in shown
     assert "secret" not in shown
+
+    sheet = set_table(Manifest.load(output / "encode" / "manifest.json"))
+    shown = {str(name): str(value) for name, value in sheet.rows}
+
+    assert "cc-by: 13 documents" in shown["license"]
+    assert "from 0 to 4.875" in shown["score"]
+    assert shown["grade"] == "no document has it"
 
     # the shards never change; the document table and the manifest only where a key is declared
     plain, _ = run(tmp_path, "plain")

@@ -14,11 +14,14 @@ from clozeline.pipeline.tokenize.import_published.stage import (
     find_missing_roles,
     special_token_users,
 )
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary, special_pieces
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import (
+    LIKE_T5,
     byte_level,
+    sentencepiece_model,
 )
 from tests.refusals import refused
 
@@ -74,6 +77,24 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
         == facts.fingerprint
     )
 
+    report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
+
+    assert report["counts"]["added"] == {
+        "<pad>": size,
+        "<cls>": size + 1,
+        "<sep>": size + 2,
+        "<mask>": size + 3,
+    }
+
+    written = (
+        (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
+    )
+
+    assert main(["--config", str(file)]) == 0, "all is done"
+    assert (
+        tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json"
+    ).stat().st_mtime_ns == written
+
     (path.parent / "chat_template.jinja").write_text("{{ messages }}")
 
     assert main(["--config", str(file)]) == 0
@@ -98,10 +119,15 @@ def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, opt
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog):
+@pytest.mark.parametrize("is_imported", [False, True], ids=["published", "imported"])
+def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, is_imported):
     """As decoders such as GPT-2 are used; `add` appends a pad instead."""
     path = byte_level(tmp_path / "published")
     size = len(json.loads(path.read_text()))
+    if is_imported:
+        import_tokenizer(path, tmp_path / "model" / "tokenizer")
+        path = tmp_path / "model"
+
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}", "causal_lm"))]) == 0
 
     facts = facts_of(tmp_path, "causal_lm")
@@ -121,6 +147,24 @@ def test_roles_are_checked_when_the_recipe_is_read():
         validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels
         == "[unused{}]"
     )
+
+
+def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys):
+    path = sentencepiece_model(tmp_path / "bare", **LIKE_T5)
+
+    assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}"))]) == 64
+    assert "name the class by tokenizer.tokenizer_class" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+    file = recipe(tmp_path, f"{{path: {path}, tokenizer_class: T5Tokenizer, add: true}}")
+
+    assert main(["--config", str(file)]) == 0
+
+    facts = facts_of(tmp_path)
+
+    assert {"pad": 0, "eos": 1, "unk": 2}.items() <= facts.special_ids.items()
+    assert len(facts.sentinels) == 100
 
 
 WHOLE = expected_vocabulary(1024, special_pieces(0))
