@@ -265,6 +265,19 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
     assert "default/crawl.warc.gz" in named
 
 
+def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "x"}\n' + "".join(json.dumps({f"k{number}": 1}) + "\n" for number in range(100))
+    )
+    done = run_clean(str(path), tmp_path / "out")
+    lacks = done.counts["text_lacks"]
+
+    assert len(lacks) == 21
+    assert sum(lacks.values()) == 100
+    assert "1 no 'text' among the keys: k0" in str(list(done.summary.row.remarks()))
+
+
 # Keys of the text
 # --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
 from tests.pipeline.captures import counted, read, texts
 
 FILE = b">seq1 first\nACGT\nACGT\n>seq2\nGGCC\n"
@@ -180,6 +180,12 @@ def test_files_that_other_readers_had_trouble_with(read_as, content, records):
 def test_what_is_no_sequence_is_counted(read_as, content, texts_, counts):
     items = read_as(content)
     assert (texts(items), counted(items)) == (texts_, counts)
+
+
+def test_a_bad_letter_is_named_with_its_sequence(read_as):
+    (item,) = read_as(b">read7\nAC?GT\n")
+    assert isinstance(item, SkippedRecord)
+    assert item.detail == "read7 has '?'"
 
 
 def test_a_cut_file_costs_the_sequence_that_it_hits(read_as):

@@ -224,6 +224,14 @@ def test_a_wrong_length_or_header_costs_one_record(write, broken, reason, pack):
     assert counted(items) == {reason: 1}
 
 
+def test_a_bomb_is_not_unpacked(write):
+    parts = [gzip.compress(item) for item in responses(3)]
+    parts[1] = gzip.compress(record(http(b"<p>" + bytes(80 << 20))))
+    items = read(write(b"".join(parts)))
+    assert texts(items) == [PAGES[0], PAGES[2]]
+    assert counted(items) == {"bomb": 1}
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_an_arc_file_is_refused_with_the_command_that_makes_a_warc_file(write, pack):
     path = write(
