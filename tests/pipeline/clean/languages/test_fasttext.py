@@ -123,3 +123,12 @@ def test_another_model_cleans_again(tmp_path):
     made = [each.records[0].made for each in (first, again, changed)]
     assert made[0] == made[1] != made[2]
     assert first.documents[0].language == "en"
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model " * 99])
+def test_a_damaged_model_is_refused_before_the_work(tmp_path, content):
+    (tmp_path / "a.txt").write_text(ENGLISH)
+    (tmp_path / "model.bin").write_bytes(content)
+    clean = {"language": {"name": "fasttext", "path": str(tmp_path / "model.bin")}}
+    with refused(r"model\.bin: expected a fastText classifier"):
+        check_recipe(recipe_for([str(tmp_path / "a.txt")], tmp_path / "out", clean))
