@@ -55,26 +55,6 @@ def causal(row, at, other):
     return 0.0 if other <= at else None
 
 
-def test_the_mask_comes_after_the_cap():
-    query, key, value = parts(2)
-    draw = torch.Generator().manual_seed(1)
-    seen = (torch.rand(B, 1, T, T, generator=draw) < 0.5) | torch.eye(T, dtype=torch.bool)
-    found = attend_capped(query, key, value, AttentionPlan(seen), SCALE, BOUND, 0.0)
-    expected = slow_capped(
-        query, key, value, lambda row, at, other: 0.0 if seen[row, 0, at, other] else None
-    )
-
-    assert (found - expected).abs().max() < 1e-12
-
-    addends = 3 * torch.randn(B, 1, T, T, generator=draw, dtype=torch.float64)
-    found = attend_capped(query, key, value, AttentionPlan(addends), SCALE, BOUND, 0.0)
-    expected = slow_capped(
-        query, key, value, lambda row, at, other: addends[row, 0, at, other].item()
-    )
-
-    assert (found - expected).abs().max() < 1e-12
-
-
 def test_scores_in_half_precision_are_capped_in_fp32():
     query, key, value = (part.bfloat16() for part in parts(2))
     found = attend_capped(query, key, value, AttentionPlan(None, causal=True), SCALE, BOUND, 0.0)

@@ -2,11 +2,8 @@
 
 import torch
 
-from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import (
-    PackedDocuments,
     pair_mask,
-    plan_source,
     real_tokens,
 )
 
@@ -50,26 +47,3 @@ def test_real_tokens():
         [0, 0],
         [0, 0],
     ]
-
-
-def test_a_source_is_read_by_bounds_where_it_has_some_and_nothing_else_is_in_front_or_stored():
-    documents = PackedDocuments(
-        torch.zeros(1, 2),
-        torch.tensor([0, 2], dtype=torch.int32),
-        2,
-    )
-
-    for columns, cache, flat in [
-        (2, None, True),
-        (3, None, True),
-        (2, Cache(2), True),
-        (2, None, False),
-    ]:
-        plan = plan_source(torch.zeros(1, columns, 1), None, documents, documents, cache, flat=flat)
-        bounded = columns == 2 and cache is None and flat
-
-        assert (plan.documents is documents, plan.source_documents is documents) == (
-            bounded,
-            bounded,
-        )
-        assert (plan.mask is None) == bounded
