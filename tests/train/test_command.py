@@ -165,6 +165,11 @@ def test_help_lists_every_key(capsys, monkeypatch):
 
     assert "  schedule.power (name: polynomial): float = 0.5" in text
 
+    _, common, _ = called(capsys, ["--help"])
+
+    assert "\n  model.layers: " in common
+    assert "watchdog_s" not in common
+
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints
 
     assert called(capsys, ["--help"]) == (0, "", "")

@@ -77,6 +77,14 @@ def pictures(*runs):
     return checked(page(Section("runs", [*curves(runs)]))).pictures
 
 
+def test_runs_share_the_axes_of_each_quantity():
+    shown = pictures(run_of("slow", 0.5), run_of("fast", 1.0))
+    assert {
+        "Training loss (nats) over tokens: slow from 4.5 to 3.5; fast from 4 to 2",
+        "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1",
+    } <= {*shown}
+
+
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))

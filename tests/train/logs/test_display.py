@@ -2,6 +2,7 @@
 
 from unittest.mock import Mock
 
+import pytest
 from rich.console import Console
 
 from clozeline.train.logs.display import (
@@ -9,6 +10,7 @@ from clozeline.train.logs.display import (
     _SILENT_EVENTS,
     Display,
     announcer,
+    describe_event,
 )
 from tests.test_docs import ROOT
 
@@ -87,3 +89,18 @@ def test_events_are_written_and_some_are_shown():
 def test_the_operations_page_lists_the_events_that_have_a_sentence():
     page = (ROOT / "docs" / "operations.md").read_text()
     assert all(f"`{name}`" in page for name in (*_PRINTED_EVENTS, *_SILENT_EVENTS))
+
+
+LOSS = {"value": 9.5, "median": 2.0, "deviations": 7.25}
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"event": "data_starved", "waited_share": 0.125, "steps": 100}, "data in 12% of the last"),
+        ({"event": "spike", "loss": LOSS, "command": "explain"}, "loss 9.5 (usually 2); to see"),
+        ({"event": ["damaged"], "a": 1}, "a 1"),
+    ],
+)
+def test_an_event_is_a_sentence_where_it_has_its_fields(event, told):
+    assert told in describe_event(event)

@@ -191,3 +191,17 @@ def test_a_masked_row_has_its_labels_in_their_positions():
     assert "101 102 (133)104 [156 > 155]" in plain(shown)
     assert shown.origin == "held-out, row 1: 1 of 2 guesses are right"
     assert [span.remark for span in shown.spans if span.remark] == ["75.0%", "50.0%"]
+
+
+def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
+    row = {
+        "tokens": [101, 102, 103, 104],
+        "form": "continued",
+        "labels": [[1, 103, 109, 0.1], [2, 104, 104, 0.2]],
+        "prompt": 2,
+        "continued": [111, 112],
+    }
+    shown = plain(*drawn(row))
+
+    assert "101 102 [109 > 103](104)" in shown
+    assert "111 112" in shown.partition("Continued by the model:")[2]

@@ -3,6 +3,9 @@
 Labels of tasks come from their sets.
 """
 
+import json
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,11 +13,14 @@ import numpy as np
 import pytest
 
 from clozeline.columns import ROW
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowHeadOptions
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.row_form import RowForm
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.model_fit import (
     fit_heads,
@@ -231,6 +237,26 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
 
 
 MASKED = ("input_ids", "label_positions", "label_ids")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "key", "way_out"),
+    [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)],
+)
+def test_a_key_that_the_first_model_brings_is_named_so(
+    tmp_path, task_manifest, theirs, key, way_out
+):
+    """It cannot be left out; what the message says to set is accepted."""
+    plain = to_data(with_heads(classification=1.0))
+    plain["heads"]["classification"] = theirs
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": plain}))
+    plain = with_source({"init_from": str(tmp_path)})
+    shown = rf"\.{key}={re.escape(json.dumps(way_out))} for a new head \(model\.init_from sets"
+
+    for value in (plain["heads"]["classification"][key], way_out):
+        plain["heads"]["classification"][key] = value
+        with nullcontext() if value is way_out else pytest.raises(ConfigurationError, match=shown):
+            with_settings_of_sets(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
 
 
 def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked_lm"):
