@@ -355,7 +355,6 @@ BRIEF = (
     *(AGAIN[name] for name in ("tasks", "encode")),
 )
 """Lines of `make test`: together they read every kind of file."""
-FILE = "set/manifest.json"
 
 
 @pytest.fixture(scope="module")

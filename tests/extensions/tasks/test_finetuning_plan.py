@@ -8,8 +8,6 @@ from clozeline.train.data.sets.finetuning import plan_learning_rate
 from tests.extensions.tasks.task_runs import TASKS
 from tests.train.synthetic import plain_config
 
-AUTO = ["steps=auto", "optimizer.learning_rate=auto"]
-
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):

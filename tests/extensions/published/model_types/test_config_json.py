@@ -394,14 +394,6 @@ PAIRED = [
         for case in ("t5", "mt5", "umt5")
     ),
 ]
-GEMMA2 = {
-    "layer_types": None,
-    "sliding_window": 4096,
-    "attn_logit_softcapping": 50.0,
-    "final_logit_softcapping": 30.0,
-    "query_pre_attn_scalar": 256,
-    "hidden_activation": "gelu_pytorch_tanh",
-}
 READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *SWITCHES, *PAIRED]
 
 
