@@ -18,7 +18,6 @@ from nbclient.exceptions import CellExecutionError
 
 from clozeline.tools.start.lab import Cell, Lab, all_labs, page_of, read_lab, write_lab
 
-_COLORS: Final = re.compile(r"\x1b\[[\d;]*m")
 _TAGS: Final = re.compile(r"<style>.*?</style>|<[^>]+>", re.DOTALL)
 _FENCE: Final = re.compile(r"^```(?:sh|python)\n.*?^```$", re.MULTILINE | re.DOTALL)
 _NUMBER: Final = re.compile(r"(?<![\w.^])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+|\d+(?= %))(?![\w^])")
@@ -48,7 +47,7 @@ def run_lab(lab: Lab, folder: Path, exercises: int | None = None) -> Iterator[Ra
     write_lab(lab, folder)
     notebook = nbformat.read(folder / f"{lab.name}.ipynb", as_version=4)
     resources = {"metadata": {"path": str(folder)}}
-    client: Any = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=resources)
+    client: Any = NotebookClient(notebook, timeout=3600, kernel_name="python3", resources=resources)
     title = ""
     count = 0
     with client.setup_kernel():
@@ -69,7 +68,7 @@ def run_lab(lab: Lab, folder: Path, exercises: int | None = None) -> Iterator[Ra
                 error = ""
             except CellExecutionError as failure:
                 error = str(failure)
-            printed = _COLORS.sub("", "".join(map(_text_of, ran.outputs))) or error
+            printed = "".join(map(_text_of, ran.outputs)) or error
             is_right = not error and re.search(cell.shows, printed, re.MULTILINE) is not None
             seconds = time.monotonic() - start
             yield RanCell(title, cell, printed, seconds, is_right, len(ran.outputs))

@@ -37,6 +37,8 @@ from IPython.core.magic import register_cell_magic
 
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
 os.environ["COLUMNS"] = "120"
+# Jupyter asks for colors, with which commands also draw bars that move.
+os.environ.pop("FORCE_COLOR", None)
 
 
 @register_cell_magic
