@@ -90,19 +90,19 @@ def _class_scores(
 
     Of one that does not occur no scores.
     """
-    gold = Counter(name for gold_labels, _ in units for name in gold_labels)
-    predicted = Counter(name for _, guesses in units for name in guesses)
-    both = Counter(name for gold_labels, guesses in units for name in {*gold_labels} & {*guesses})
+    from sklearn.metrics import precision_recall_fscore_support
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    marks = MultiLabelBinarizer(classes=labels)
+    gold, predicted = (marks.fit_transform(side) for side in zip(*units, strict=True))
+    scores = precision_recall_fscore_support(gold, predicted, zero_division=0)[:3]
     rows: list[list[object]] = []
 
-    for name in labels:
-        if not gold[name] + predicted[name]:  # no score is defined
-            rows.append([name, *["–"] * 3, 0])
-            continue
-        precision = both[name] / max(1, predicted[name])
-        recall = both[name] / max(1, gold[name])
-        f1 = 2 * both[name] / max(1, gold[name] + predicted[name])
-        rows.append([name, *(f"{score:.4f}" for score in (precision, recall, f1)), gold[name]])
+    for number, name in enumerate(labels):
+        count = gold[:, number].sum()
+        occurs = count + predicted[:, number].sum()
+        shown = (f"{of[number]:.4f}" if occurs else "–" for of in scores)
+        rows.append([name, *shown, count])
 
     return rows
 

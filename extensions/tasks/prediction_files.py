@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
+from clozeline.files import parse_json, publish, publish_text
 
 if TYPE_CHECKING:
     from clozeline.extensions.tasks.task_heads._task_head import Record, TaskHead
@@ -26,61 +27,36 @@ _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
 TRUNCATED: Final = "truncated_tokens"
 """Column with the number of tokens that the model has not read, because the row to predict is
 longer than the rows that the model was trained on."""
-_DESCRIPTION_FILE: Final = "predict.json"
-"""File in the folder of the parts: the model, the input and the options that they belong to."""
 _ROW_GROUP_ROWS: Final = 4096
 """Number of rows in each row group of a Parquet file."""
 
 
-class PredictionParts:
-    """Parts of the predictions for one input, in a folder next to the output until all are written.
+@contextmanager
+def keeping_parts(folder: Path) -> Iterator[None]:
+    """Remove the folder of the parts at the end, also of a ConfigurationError.
 
-    A part file that exists is complete, so that a killed command, started again, continues with the
-    next part. The folder is removed at the end, and also when the command ends with a
-    ConfigurationError: the user will correct the command, which then predicts something else.
+    The user will correct that command, which then predicts something else; any other end leaves the
+    parts to the same command.
     """
+    try:
+        yield
+    except ConfigurationError:
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
 
-    def __init__(self, output: Path, description: Mapping[str, Any]) -> None:
-        self.folder = output.with_name(f"{output.name}.parts")
-        recorded = read_json(self.folder / _DESCRIPTION_FILE)
-        if recorded is not None and recorded != dict(description):
-            changed = sorted(
-                name
-                for name in {*recorded, *description}
-                if recorded.get(name) != description.get(name)
-            )
-            raise ConfigurationError(
-                f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): "
-                "remove the folder, or choose another output"
-            )
-        publish_json(self.folder / _DESCRIPTION_FILE, dict(description))
 
-    def has(self, number: int) -> bool:
-        """Return whether a part is complete."""
-        return self._path(number).is_file()
+def write_part(path: Path, records: Iterable[Record]) -> None:
+    """Write a part of the predictions; a file that exists is complete."""
+    lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    publish_text(path, "".join(lines))
 
-    def write(self, number: int, records: Iterable[Record]) -> None:
-        """Write a part."""
-        publish_text(
-            self._path(number),
-            "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records),
-        )
 
-    def records(self, count: int) -> Iterator[Record]:
-        """Yield the records of the first `count` parts."""
-        for number in range(count):
-            with self._path(number).open(encoding="utf-8") as lines:
-                yield from map(parse_json, lines)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None or isinstance(error, ConfigurationError):
-            shutil.rmtree(self.folder)
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06}.jsonl"
+def read_parts(paths: Iterable[Path]) -> Iterator[Record]:
+    """Yield the records of parts."""
+    for path in paths:
+        with path.open(encoding="utf-8") as lines:
+            yield from map(parse_json, lines)
 
 
 def check_output(output: Path, layout: Layout | None, task_head: TaskHead) -> None:

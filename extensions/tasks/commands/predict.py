@@ -17,18 +17,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import Names, config_class, to_data
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.extensions.tasks.prediction_files import (
     TRUNCATED,
     Layout,
-    PredictionParts,
     check_output,
+    keeping_parts,
+    read_parts,
     write_output,
+    write_part,
 )
 from clozeline.extensions.tasks.readers import TaskReader
 from clozeline.extensions.tasks.task_run import TaskRun, open_task_run
@@ -44,6 +47,7 @@ from clozeline.files import file_hash
 from clozeline.tools.command import InputFile, OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import MovedSets
+from clozeline.tools.start.multirun.runner import claim_folder
 
 if TYPE_CHECKING:
     from clozeline.extensions.tasks.task_heads._task_head import Record
@@ -88,6 +92,8 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
 
 _COLUMN_OPTIONS = ("text", "text_pair", "words", "question", "context", "choices", "source")
 """Options that name columns of the input."""
+_NOT_PREDICTED = ("run", "data", "input", "output", "step")
+"""Options that predictions do not depend on, but on the checkpoint and the bytes of the input."""
 
 
 def predict(options: PredictOptions) -> Counter[str]:
@@ -102,41 +108,32 @@ def predict(options: PredictOptions) -> Counter[str]:
     keys = {name: names for name in _COLUMN_OPTIONS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
-    settings = {
-        name: value
-        for name, value in to_data(options).items()
-        if name not in ("run", "data", "input", "output", "step")
-    }
-
-    description = {
-        "checkpoint": opened.trained.digest,
-        "input": file_hash(options.input),
-        **settings,
-    }
-
-    number = 0
+    folder = options.output.with_name(f"{options.output.name}.parts")
+    facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input)}
+    claim_folder(folder / "predict.json", options, *_NOT_PREDICTED, results="*.jsonl", **facts)
     first = 0
+    paths: list[Path] = []
     counts = Counter[str]()
 
-    with PredictionParts(options.output, description) as parts:
+    with keeping_parts(folder):
         items = iter(read_unlabeled(options.input, task_rows(opened), reader, columns))
         while group := list(islice(items, options.part_rows)):
-            if not parts.has(number):
-                parts.write(number, _records_of(opened, reader, group, first))
-            number = number + 1
+            paths.append(folder / f"{len(paths):06}.jsonl")
+            if not paths[-1].exists():
+                write_part(paths[-1], _records_of(opened, reader, group, first))
             first = first + len(group)
 
-        if not number:
+        if not first:
             raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
         counts["rows"] = first
 
-        for record in parts.records(number):
+        for record in read_parts(paths):
             if TRUNCATED in record:
                 counts["truncated"] += 1
             if "rejected" in record:
                 counts[record["rejected"]] += 1
 
-        write_output(options.output, options.layout, parts.records(number), opened.answer)
+        write_output(options.output, options.layout, read_parts(paths), opened.answer)
 
     return counts
 

@@ -11,7 +11,7 @@ file in addition to the labeled one. FILE.json counts the written rows, and skip
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -149,20 +149,22 @@ def select(
         >>> rows = [LabeledByModel(item, (0,), p) for item, p in zip(items, shares, strict=True)]
         >>> kept, dropped = select(rows, 0.9, per_class=2)
         >>> [row.item.index for row in kept], dropped
-        ([2, 3], {'below_threshold': 1, 'beyond_per_class': 1})
+        ([2, 3], {'beyond_per_class': 1, 'below_threshold': 1})
     """
-    sure = [row for row in judged if row.probability >= threshold]
-    by_class: dict[tuple[int, ...], list[LabeledByModel]] = defaultdict(list)
-    for row in sorted(sure, key=lambda row: (-row.probability, row.item.index)):
-        by_class[row.classes].append(row)
-    selected = [row for rows in by_class.values() for row in rows[:per_class]]
-    counts = {
-        "below_threshold": len(judged) - len(sure),
-        "beyond_per_class": len(sure) - len(selected),
-    }
-    return sorted(selected, key=lambda row: row.item.index), {
-        name: count for name, count in counts.items() if count
-    }
+    kept = []
+    of_class = Counter[tuple[int, ...]]()
+    dropped = Counter[str]()
+
+    for row in sorted(judged, key=lambda row: (-row.probability, row.item.index)):
+        if row.probability < threshold:
+            dropped["below_threshold"] += 1
+        elif of_class[row.classes] == per_class:
+            dropped["beyond_per_class"] += 1
+        else:
+            of_class[row.classes] += 1
+            kept.append(row)
+
+    return sorted(kept, key=lambda row: row.item.index), dict(dropped)
 
 
 def _label(options: PseudoLabelOptions) -> None:

@@ -223,23 +223,25 @@ def write_pages(warc: Path) -> None:
         run_step("python", "-m", module, warc, variables={"PYTHONHASHSEED": "0"})
 
 
-def claim_folder(note: Path, options: Any, *free: str, **facts: object) -> None:
+def claim_folder(
+    note: Path, options: Any, *free: str, results: str = "**/events.jsonl", **facts: object
+) -> None:
     """Record what an output folder is for, so that no other command mixes its runs with these.
 
     That are the `options`, with absolute paths and without the keys in `free`, which may change,
-    and further `facts`. Without a run in the folder, its note is replaced.
+    and further `facts`. Without `results` in the folder, its note is replaced.
     """
     data: dict[str, Any] = to_data(with_absolute_paths(options))
     settings = {key: value for key, value in data.items() if key not in free} | facts
 
-    if note.exists() and any(note.parent.rglob("events.jsonl")):
+    if note.exists() and any(note.parent.glob(results)):
         recorded = read_json(note)
         if recorded is None:
             raise ConfigurationError(f"{note}: is damaged; choose another output")
         for key in sorted({*recorded, *settings}):
             if recorded.get(key) != settings.get(key):
                 raise ConfigurationError(
-                    f"output: {note.parent} holds runs with other settings: {key} was "
+                    f"output: {note.parent} holds results of other settings: {key} was "
                     f"{recorded.get(key)!r}, is {settings.get(key)!r}; choose another output"
                 )
 

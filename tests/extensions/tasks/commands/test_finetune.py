@@ -53,7 +53,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     )
     assert (
-        "holds runs with other settings: words was ['log.tensorboard=false']"
+        "holds results of other settings: words was ['log.tensorboard=false']"
         in capsys.readouterr().err
     )
 
@@ -181,9 +181,10 @@ def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, 
         "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}"
     )
     output = tmp_path / "out"
-    given = FinetuneOptions(task="sst2", train=output, dev=output, output=output, search=search)
+    files = {"body": tmp_path, "train": output, "dev": output, "output": output}
+    given = FinetuneOptions(task="sst2", search=search, words=tuple(words), **files)
 
     with refused(message):
-        finetune(tmp_path, given, words)
+        finetune(given)
 
     assert not output.exists()

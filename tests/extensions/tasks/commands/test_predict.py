@@ -217,7 +217,9 @@ def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, 
     assert predict.main([*words, f"output={killed}"]) != 0
     assert not killed.exists()
     assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64
-    assert "holds parts of another prediction (text differ)" in capsys.readouterr().err
+    assert (
+        "holds results of other settings: text was [], is ['sentence']" in capsys.readouterr().err
+    )
     assert predict.main([*words, f"output={killed}"]) == 0
     assert len(calls) == 3 + 3  # two parts of five were there
     assert killed.read_bytes() == whole.read_bytes()

@@ -81,4 +81,4 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     ]
     assert pseudo == (output / "round-1/pseudo.jsonl").stat()
     assert self_train([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
-    assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err
+    assert "holds results of other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err

@@ -133,7 +133,7 @@ def test_a_folder_is_for_one_thing(tmp_path):
 
     with pytest.raises(
         ConfigurationError,
-        match=r"runs holds runs with other settings: steps was 2, is 3; choose",
+        match=r"runs holds results of other settings: steps was 2, is 3; choose",
     ):
         claim_folder(note, replace(options, steps=3), "output", seeds=[1])
 
