@@ -5,7 +5,7 @@ training print the plan; `export-model` follows it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,8 +63,6 @@ class PlannedModel:
     """name of the part, such as generator; empty if the model has no parts"""
     architecture: str
     """class of transformers; empty if there is none"""
-    heads: tuple[str, ...] = ()
-    parameters: int = 0
     refusal: str = ""
     """keys that no class supports, and the values that a class would support"""
     others: Mapping[str, str] = field(default_factory=dict)
@@ -99,12 +97,6 @@ class ExportPlan:
                 f"  with {words} as {architecture}" for words, architecture in model.others.items()
             ]
         return [f"{'export' if number == 0 else '':11}{line}" for number, line in enumerate(lines)]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON has it."""
-        plan = asdict(self)
-        plan["tokenizer"] = None if self.tokenizer is None else str(self.tokenizer)
-        return plan
 
 
 def plan_export(
@@ -147,18 +139,14 @@ def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkp
 
 
 def _plan_part(name: str, part: Checkpoint, request: ExportRequest) -> PlannedModel:
-    body_alone = request.body_alone
     try:
-        export = export_checkpoint(part, model_type=request.model_type, body_alone=body_alone)
+        export = export_checkpoint(
+            part, model_type=request.model_type, body_alone=request.body_alone
+        )
     except ClozelineError as error:
         return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
 
-    return PlannedModel(
-        name,
-        export.architecture,
-        () if body_alone else tuple(part.config.heads),
-        sum(tensor.numel() for tensor in export.tensors.values()),
-    )
+    return PlannedModel(name, export.architecture)
 
 
 def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,13 @@
 """Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
 
 RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a
-folder that import_model wrote. DIR_OUT gets config.json, model.safetensors (or several such files
-with an index), generation_config.json where the transformers class generates texts, the tokenizer
-and a model card; with `pooling` also the files that sentence-transformers needs. A run with a
+folder that import_model wrote. DIR_OUT gets config.json, model.safetensors, generation_config.json
+where the transformers class generates texts, the tokenizer and a model card; with `pooling` also
+the files that sentence-transformers needs. A run with a
 generator and a discriminator becomes the two folders DIR_OUT/generator and DIR_OUT/discriminator.
 An adapter is merged into its base model.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import field
@@ -17,7 +16,6 @@ from typing import Annotated, Final, Literal
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.export_plan import (
     ExportPlan,
     ExportRequest,
@@ -64,8 +62,6 @@ class ExportModelOptions(CheckpointChoice):
     """code for the model card, such as en; may be repeated"""
     dry_run: bool = False
     """print what would be written, and write nothing"""
-    json: bool = False
-    """with --dry-run: print the plan as JSON"""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
@@ -79,10 +75,6 @@ class ExportModelOptions(CheckpointChoice):
 def _export(options: ExportModelOptions) -> int:
     if not options.dry_run:
         require_empty(options.output)
-        if options.json:
-            raise ConfigurationError(
-                "json: expected dry_run=true next to it: only a plan is printed as JSON"
-            )
 
     trained = TrainedModel.open(options.source, options.step, quantized=False)
     checkpoint = exported_form(trained)
@@ -94,7 +86,7 @@ def _export(options: ExportModelOptions) -> int:
     )
 
     if options.dry_run:
-        print(json.dumps(plan.as_dict(), indent=2) if options.json else "\n".join(plan.lines()))
+        print(*plan.lines(), sep="\n")
         return (
             0 if all(model.architecture for model in plan.models) else _EXIT_NO_TRANSFORMERS_CLASS
         )
