@@ -62,9 +62,8 @@ def read_measured(others: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     measured = {}
     for path in sorted(_STUDIES.glob("*/results.json")):
         for run in json.loads(path.read_text(encoding="utf-8")):
-            words = dict(word.split("=", 1) for word in shlex.split(run["command"])[3:])
             page = run.get("page", f"../extensions/studies/README.md#{path.parent.name}")
-            measured[Path(words["output"]).name] = run | {"page": page}
+            measured[Path(_options(run["command"])["output"]).name] = run | {"page": page}
     return measured | others
 
 
@@ -91,9 +90,9 @@ def minutes_of(run: Mapping[str, Any]) -> float | None:
     """Return the minutes of two cores that a study takes; None without a measured rate."""
     if "rate" not in run:
         return None
-    words = dict(word.split("=", 1) for word in shlex.split(run["command"])[3:])
     folder = _ROOT / shlex.split(run["command"])[2]
-    variants = yaml.safe_load(words.get("variants", "[]")) or load_study(folder)[1]
+    chosen = yaml.safe_load(_options(run["command"]).get("variants", "[]"))
+    variants = chosen or load_study(folder)[1]
     return float(len(variants) * run["seeds"] * run["flops"] / run["rate"] / 60)
 
 
@@ -144,20 +143,20 @@ def collect(output: Path, command: str) -> dict[str, Any]:
             variants[name] if begin == "all" else variants.setdefault(f"{name} from {begin}", {})
         )
         of_begin[label] = list(_summary(scores, 1))
-    words = dict(word.split("=", 1) for word in shlex.split(command)[3:])
+    flops = max(each["FLOPs"] for each in variants.values())
     seeds = len(next(iter(values.values()))["tokens"])
-    flops = (
-        float(words["flops"])
-        if "flops" in words
-        else max(each["FLOPs"] for each in variants.values())
-    )
     return {
         "command": command,
         "measured": str(dt.date.today()),
-        "flops": flops,
+        "flops": float(_options(command).get("flops", flops)),
         "seeds": seeds,
         "variants": variants,
     }
+
+
+def _options(command: str) -> dict[str, str]:
+    """Return the options KEY=VALUE of a command of a study."""
+    return dict(word.split("=", 1) for word in shlex.split(command)[3:])
 
 
 def _summary(values: list[float], seeds: int) -> Iterator[float]:
