@@ -146,13 +146,10 @@ def _fine_tune(
     points: dict[str, dict[tuple[str, str, int], list[ScoredRun]]] = {}
 
     for label, folders in tuned.items():
-        groups = [
-            (f"{label}, {name} from {begin}", read_by_split(at)) for name, begin, at in folders
-        ]
-        lines += table_lines([(shown, by_split["dev"]) for shown, by_split in groups])
-        lines += matrix_lines(groups)
+        groups = []
 
         for name, begin, folder in folders:
+            groups.append((f"{label}, {name} from {begin}", read_by_split(folder)))
             (train,) = folder.glob("sets/tasks/*/train")
             key = (study.finetune[label].task, begin, len(open_shards(train)))
             points.setdefault(name, {})[key] = groups[-1][1]["dev"]

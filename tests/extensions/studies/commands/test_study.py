@@ -352,6 +352,8 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
 
     monkeypatch.setattr(runner, "run_step", tune)
     monkeypatch.setattr(tool.os, "sched_getaffinity", lambda _: {0})
+    curves = []
+    monkeypatch.setattr(tool, "label_lines", lambda points: curves.append(points) or [])
     parts = yaml.safe_load(study.read_text())
     parts["study"]["finetune"] = {
         "few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}
@@ -379,9 +381,13 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
         line.split()[-2]
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("few, ")
-    ][-4:]
+    ]
 
-    assert rows == ["1.0000", "0.7500"] * 2
+    assert rows[4:] == ["1.0000", "0.7500"] * 2
+    for points in curves:
+        accuracies = {key[1]: runs[0].metrics["accuracy"] for key, runs in points.items()}
+        assert accuracies == {"all": 1.0, "random": 0.75}
+    assert len(curves) == 2
 
 
 def test_a_plan_trains_nothing(measured, tmp_path, capsys):
