@@ -59,7 +59,9 @@ def test_a_command_plans_the_flops_of_its_row(name, tmp_path, monkeypatch, capfd
 
     assert tool.main([str(HOME / words[0]), *words[1:], "dry_run=true"]) == 0
 
-    planned = re.findall(r"^(\S+), seed (\d+): .* ([\d.e+]+) FLOPs$", capfd.readouterr().out, re.M)
+    planned = re.findall(
+        r"^(\S+), seed (\d+): [\d,]+ steps, ([\d.e+]+) FLOPs", capfd.readouterr().out, re.M
+    )
 
     assert {int(seed) for _, seed, _ in planned} == set(range(STUDIES[name]["seeds"]))
     for variant, _, flops in planned:
