@@ -64,10 +64,9 @@ def test_a_command_plans_the_flops_of_its_row(name, tmp_path, monkeypatch, capfd
     )
 
     assert {int(seed) for _, seed, _ in planned} == set(range(STUDIES[name]["seeds"]))
-    for variant, _, flops in planned:
-        measured = STUDIES[name]["variants"].get(variant, {})
-        assert float(flops) == pytest.approx(
-            measured.get("FLOPs", STUDIES[name]["flops"]), rel=0.05
+    if "flops=" in STUDIES[name]["command"]:  # those of a step depend on the vocabulary
+        assert [float(flops) for *_, flops in planned] == pytest.approx(
+            [STUDIES[name]["flops"]] * len(planned), rel=0.05
         )
 
 
