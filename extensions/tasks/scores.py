@@ -1,4 +1,4 @@
-"""Score a run on a split, as JSON and as lines, next to its baselines."""
+"""Score a run on a split, by torch, as JSON and as lines, next to its baselines."""
 
 import json
 import sys

@@ -61,23 +61,14 @@ def test_the_files_name_the_length_of_a_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "encoder_alone", "tokenizer", "words"),
-    [
-        (
-            small_config("decoder"),
-            True,
-            True,
-            "expected a model with an encoder; the positions of a decoder",
-        ),
-        (small_config("encoder"), False, True, "add parts=encoder"),
-        (small_config("encoder"), True, False, "needs its tokenizer"),
-    ],
+    ("family", "encoder_alone", "tokenizer"),
+    [("decoder", True, True), ("encoder", False, True), ("encoder", True, False)],
 )
-def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words, tmp_path):
+def test_models_that_cannot_be_pooled(family, encoder_alone, tokenizer, tmp_path):
     request = ExportRequest(body_alone=encoder_alone, pooling="mean")
     folder = tmp_path if tokenizer else None
-    with refused(words):
-        plan_export(model_without_weights(config, 60, {}), request, tokenizer=folder)
+    with refused("expected a model with an encoder and its tokenizer, and parts=encoder"):
+        plan_export(model_without_weights(small_config(family), 60, {}), request, tokenizer=folder)
 
 
 @pytest.fixture(scope="module")
