@@ -232,6 +232,7 @@ def plan_training(
     `folder` is that of the study, or its file.
     """
     from clozeline.model.build import build_model
+    from clozeline.model.parameters.sharding import SHAPES
     from clozeline.train.data.sets.datasets import open_datasets
     from clozeline.train.hooks import UnwrappedModel
     from clozeline.train.logs.cost_estimate import estimate_cost
@@ -243,8 +244,9 @@ def plan_training(
     probe: TrainConfig = validate(TrainConfig, config, STUDY)
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
-    model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
-    wrapped, _ = wrap_model(UnwrappedModel(model, probe, datasets.train))
+    ids = tokenizer.special_ids
+    model = build_model(probe.model, tokenizer.vocab_size, ids, placement=SHAPES)
+    wrapped, _ = wrap_model(UnwrappedModel(model, probe, datasets.train, SHAPES))
     estimated = estimate_cost(probe, wrapped, datasets, 1).phases
     costs = [cost.rows_per_step * cost.flops_per_row for cost in estimated]
     steps = [

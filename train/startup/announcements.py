@@ -49,12 +49,12 @@ def describe_start(
     `operations`: FLOPs per second of one rank.
     """
     model = point.config.model
-    heads = ", ".join(untrained_heads)
+    lines = []
+    if untrained_heads:
+        heads = ", ".join(untrained_heads)
+        lines.append(f"not trained: {heads} of {model.init_from}; no training set has its labels")
     return [
-        *(
-            [f"not trained: {heads} of {model.init_from}; no training set has its labels"]
-            * bool(heads)
-        ),
+        *lines,
         *starting.lines,
         *unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], model),
         *point.choices,

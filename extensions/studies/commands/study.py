@@ -220,7 +220,6 @@ def _run_study(options: StudyOptions) -> None:
         return read_result(scores_of(run)) | {"bits": bits, "pairs": by_kind}
 
     measured = {name: [read(run) for run in of_variant] for name, of_variant in runs.items()}
-    # table, and the curves of the first seed: as many runs per chart as there are colors
     lines = [*loss_lines(study, measured), *pair_lines(measured)]
 
     if len({*documents.values()}) > 1:
