@@ -18,7 +18,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,7 @@ import yaml
 
 from benchmarks.baby_scores import score_by_harness, score_counts, score_folder, write_causal
 from benchmarks.compression import clozeline, keep_result, path_list
+from benchmarks.curve import draw_curves
 from benchmarks.few_labels import tuning_words
 from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
@@ -37,7 +38,7 @@ from clozeline.extensions.tasks.finetuning_scores import mean_text, read_scored
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import read_texts
-from clozeline.report.charts import Plot, dot, polyline, short, text
+from clozeline.report.charts import short
 from clozeline.tools.start.multirun.runner import run_step
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -68,7 +69,6 @@ HELDOUT_ROWS: Final = 1000
 LABELS: Final = 1000
 """Training rows of a task, about."""
 SEEDS: Final = 5
-_COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
 
 
 class Baby:
@@ -216,48 +216,6 @@ class Baby:
         ]
 
 
-def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) -> str:
-    """Draw percent correct over the words seen, on a logarithmic axis.
-
-    Controls are dashed lines. Return the SVG.
-    """
-    logs = [(math.log10(words), 100 * share) for words, share in points]
-    heights = {name: 100 * share for name, share in levels.items()}
-    plot = Plot(
-        [x for x, _ in logs],
-        [*(y for _, y in logs), *heights.values()],
-        "words seen",
-        (40, 12, 470, 230),
-    )
-
-    line = plot.project(logs)
-    shapes = [
-        plot.y_axis(),
-        polyline([(40, 230), (470, 230)], "#8886", width=1),
-        *(text(plot.x(x), 244, short(10**x), anchor="middle") for x, _ in logs),
-        text(255, 262, "words seen (log)", anchor="middle"),
-        polyline(line, _COLORS[0], width=2),
-        *(dot(x, y, _COLORS[0], 3) for x, y in line),
-    ]
-    below = 0.0  # names of lines that are close stand below each other
-
-    for color, (name, height) in zip(
-        _COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False
-    ):
-        at = plot.y(height)
-        below = max(below + 12, at + 4)
-        shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
-        shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
-
-    title = f"BLiMP, percent correct: {', '.join(f'{short(10**x)} words {y:.1f}' for x, y in logs)}"
-    style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
-    head = (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" '
-        f'role="img"><title>{title}</title>'
-    )
-    return f"{head}<style>{style}</style>{''.join(shapes)}</svg>\n"
-
-
 def percent(scores: Mapping[str, Any]) -> str:
     return f"{100 * scores['mean']:.1f}"
 
@@ -281,10 +239,14 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     counts = pairs["n-grams"]
     five = counts["5-gram"]
     first, *_ = checkpoints
-    levels = {f"{checkpoints[first][0]} steps": pairs[first]["causal"]["mean"]}
-    levels |= {name: scores["mean"] for name, scores in counts.items()}
-    points = [(words, pairs[name]["causal"]["mean"]) for name, (_, words) in checkpoints.items()]
-    publish_text(baby.output / "curve.svg", curve(points, levels))
+    controls = {f"{checkpoints[first][0]} steps": pairs[first]["causal"], **counts}
+    levels = {name: round(100 * scores["mean"], 1) for name, scores in controls.items()}
+    points = [
+        (words, round(100 * pairs[name]["causal"]["mean"], 1))
+        for name, (_, words) in checkpoints.items()
+    ]
+    picture = draw_curves("BLiMP, percent correct", "words", {"": points}, levels)
+    publish_text(baby.output / "curve.svg", picture)
     rows = [
         [
             name,

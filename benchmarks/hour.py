@@ -1,6 +1,6 @@
 """What minutes of one core give: our templates, the Trainer of transformers, and a plain loop.
 
-    python -m benchmarks.hour --texts FILE ... --output DIR [--minutes 1 10 60] [--seeds 3]
+    python -m benchmarks.hour --texts FILE ... --output DIR [--minutes 1 10 60] [--seeds 3 3 1]
 
 All contenders read the same rows of 128 tokens, of one tokenizer, for the same minutes of CPU time.
 Ours are the files that `clozeline new` writes for `model=gpt` and `model=bert`, with other `steps`
@@ -10,7 +10,8 @@ that fill the minutes, since a learning rate must know its end.
 
 One scorer measures all: the others are imported by `clozeline import-model`. Held-out nats of
 causal and of masked rows (15 %) are different questions, and are not compared. Each step is a
-command, printed before it runs; a contender and seed with a result is not run again.
+command, printed before it runs; a contender and seed with a result is not run again. DIR gets
+causal.svg and masked.svg, nats over minutes.
 """
 
 import os
@@ -29,16 +30,20 @@ import numpy as np
 import yaml
 
 from benchmarks.compression import clozeline, keep_result, path_list
+from benchmarks.curve import draw_curves
 from benchmarks.peers.pretraining import LENGTH, TUNED
 from clozeline.extensions.evaluation.heldout_score import label_loss
 from clozeline.extensions.tasks.finetuning_scores import mean_text
 from clozeline.extensions.tasks.task_run import set_rows
+from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.logs.figures import last_heldout
 from clozeline.train.logs.json_lines import read_lines, step_records
 
 SMALLEST = None
 PEER: Final = Path(__file__).parent / "peers" / "pretraining.py"
+METRICS: Final = "metrics.jsonl"
 PROBE: Final = 40
 """Steps that measure the speed, at least the warmup of our templates."""
 SKIPPED: Final = 9
@@ -103,7 +108,7 @@ class Hour:
         words += [f"data.shards={self.sets[kind] / 'manifest.json'}"]
         words += [f"evaluate.every={steps}", f"checkpoint.every={steps}"]
         clozeline("train", "--config", self.output / kind / "train.yaml", *words)
-        records = [*step_records(read_lines(run / "metrics.jsonl"))]
+        records = [*step_records(read_lines(run / METRICS))]
         spent = [record["cpu_s"] for record in records]
         return {
             "whole": sum(spent),
@@ -152,7 +157,10 @@ def judge(nats: Mapping[str, Sequence[float]]) -> list[str]:
     """
     lines = []
     for kind in TEMPLATES:
-        ours, *others = (name for name in CONTENDERS if name.endswith(kind))
+        ours = f"template_{kind}"
+        others = [name for name in nats if name.endswith(kind) and name != ours]
+        if ours not in nats or not others:
+            continue
         best = min(others, key=lambda name: fmean(nats[name]))
         below = fmean(nats[best]) - fmean(nats[ours])
         pair = (nats[ours], nats[best])
@@ -165,17 +173,38 @@ def judge(nats: Mapping[str, Sequence[float]]) -> list[str]:
     return lines
 
 
+def draw(output: Path, results: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> None:
+    """Write a picture of the mean nats of each contender over its CPU minutes."""
+    for kind in TEMPLATES:
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for by_name in results.values():
+            for name in (name for name in by_name if name.endswith(kind)):
+                means = (
+                    fmean(one[key] for one in by_name[name]) for key in ("cpu_minutes", "nats")
+                )
+                minutes, nats = means
+                lines.setdefault(name, []).append((float(f"{minutes:.2g}"), round(nats, 2)))
+        if lines:
+            heldout = last_heldout(read_lines(output / "probes" / f"template_{kind}" / METRICS))
+            entropy = next(iter(heldout.values()))["unigram_entropy"]
+            levels = {"unigram entropy": round(entropy, 2)}
+            picture = draw_curves("held-out nats", "CPU minutes", lines, levels)
+            publish_text(output / f"{kind}.svg", picture)
+
+
 def main() -> int:
     """Run what has no result, and print table and verdict."""
-    made = parser(__doc__, minutes=[1.0], seeds=3)
+    made = parser(__doc__, minutes=[1.0], seeds=[3])
     made.add_argument("--texts", type=Path, nargs="+", required=True, metavar="FILE")
     made.add_argument("--output", type=Path, required=True, metavar="DIR")
+    made.add_argument("--only", nargs="+", choices=CONTENDERS, default=CONTENDERS, metavar="NAME")
     options = made.parse_args()
     hour = Hour(options.texts, options.output)
     written = {}
-    for minutes in options.minutes:
-        results: dict[str, list[Any]] = {name: [] for name in CONTENDERS}
-        for seed, name in product(range(options.seeds), CONTENDERS):
+    seeds = [*options.seeds, *options.seeds[-1:] * len(options.minutes)]
+    for minutes, count in zip(options.minutes, seeds, strict=False):
+        results: dict[str, list[Any]] = {name: [] for name in options.only}
+        for seed, name in product(range(count), options.only):
             path = hour.output / "results" / f"{name}-{minutes:g}-{seed}.json"
             results[name].append(keep_result(path, partial(hour.run, name, minutes, seed)))
         columns = {"steps": 0, "tokens": 0, "cpu_minutes": 2, "parameters": 0, "nats": 3}
@@ -187,6 +216,7 @@ def main() -> int:
         nats = {name: [one["nats"] for one in found] for name, found in results.items()}
         print(*judge(nats), system_load(), sep="\n")
         written[f"{minutes:g}"] = results
+    draw(hour.output, written)
     write_json(options.json, written)
     return 0
 

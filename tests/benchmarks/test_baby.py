@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("transformers")
-from benchmarks.baby import curve
 from benchmarks.baby_scores import Counts, accuracies
+from benchmarks.curve import draw_curves
 from clozeline.extensions.evaluation.minimal_pairs import Pair
 
 
@@ -35,9 +35,8 @@ def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
 
 
 def test_the_curve_shows_each_point_and_control():
-    shown = curve([(1e5, 0.5), (3.02e7, 0.6)], {"5-gram": 0.515})
+    points = [(1e5, 50.0), (3.02e7, 60.0)]
+    shown = draw_curves("BLiMP", "words", {"": points}, {"5-gram": 51.5})
 
-    assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), (
-        shown
-    )
+    assert all(text in shown for text in ("100k words 50", "30.2M words 60", "5-gram 51.5")), shown
     assert shown.count("<circle") == 2

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models
 from benchmarks import hour
 from benchmarks.peers import pretraining
 from clozeline.extensions.published.commands import compare_logits, import_model
+from tests.sealed_lines import sealed
 
 _SPECIAL = {"pad": "<pad>", "cls": "<cls>", "sep": "<sep>", "mask": "<mask>", "eos": "<eos>"}
 
@@ -25,6 +26,25 @@ def test_a_difference_within_two_standard_errors_is_undecided():
     close = {"template_causal": [6.0, 8.0], "loop_causal": [8.0, 10.0]}
     assert hour.judge(nats | close)[0].endswith("(standard error 1.414): undecided")
     assert hour.judge(nats | {"template_causal": [7.0]})[0].endswith("(one seed): undecided")
+
+
+def test_the_picture_shows_means_over_minutes(tmp_path):
+    """Two seeds of 6 and 5 nats after a minute, and one of 4.5 after ten."""
+    one = [{"cpu_minutes": 1.0, "nats": nats} for nats in (6.0, 5.0)]
+    results = {
+        "1": {"template_causal": one},
+        "10": {"template_causal": [{"cpu_minutes": 10.0, "nats": 4.5}]},
+    }
+    probe = tmp_path / "probes" / "template_causal" / hour.METRICS
+    probe.parent.mkdir(parents=True)
+    heldout = {"": {"loss": 7.0, "unigram_entropy": 6.59, "labels": 9}}
+    probe.write_text(sealed(step=40, heldout=heldout), encoding="utf-8")
+    hour.draw(tmp_path, results)
+
+    shown = (tmp_path / "causal.svg").read_text(encoding="utf-8")
+    assert "template_causal 1 CPU minutes 5.5, 10 CPU minutes 4.5" in shown
+    assert "unigram entropy 6.59" in shown
+    assert not (tmp_path / "masked.svg").exists()
 
 
 def test_rate_of_the_plain_loop():
