@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import plural
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
+from clozeline.train.logs.figures import last_heldout
+from clozeline.train.logs.json_lines import read_lines
+
+_ENOUGH: Final = 2.0
+"""Nats below the unigram entropy from which on bodies beat words."""
 
 
 @dataclass(frozen=True)
@@ -60,4 +66,21 @@ def plan_finetuning(
         rows=rows,
         width=config.model.dim,
         chosen=tuple(key for key, is_auto in follows.items() if is_auto),
+    )
+
+
+def note_on_body(body: Path) -> str | None:
+    """Return a line for a run that learned too little for fine-tuning, by its held-out losses."""
+    results = last_heldout(read_lines(body / "metrics.jsonl")).values()
+    gains = [
+        result["unigram_entropy"] - result["loss"]
+        for result in results
+        if result["unigram_entropy"] and result["loss"] is not None
+    ]
+    gain = max(gains, default=_ENOUGH)
+    if gain >= _ENOUGH:
+        return None
+    return (
+        f"{body.name} has learned little: its held-out loss is {gain:.2f} nats below the unigram "
+        f"entropy. Bodies below {_ENOUGH:g} were often worse than a count of words; pretrain longer"
     )

@@ -25,7 +25,7 @@ from tests.clozeline.bench import AGAIN, LINES, READERS, Answer
 REFUSALS = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
 WAY_OUT = re.compile(
-    r"\b(copy|run|extract|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see)\b"
+    r"\b(copy|download|name|run|extract|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see)\b"
 )
 """A verb of what to do, in the imperative."""
 _OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
@@ -41,10 +41,12 @@ _MEASURED = {
     "step_ms",
     "memory_bytes",
     "cpu_s",
+    "cpu_seconds",
+    "made",
     "stream",
     "checksum",
 }
-"""Keys of metrics.jsonl that differ between two equal runs."""
+"""Keys of metrics.jsonl and of records that differ between two equal runs."""
 _TIMES = re.compile(
     r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s "
     r"|\d+:\d\d:\d\d left| {2,}| $"
@@ -116,6 +118,8 @@ MEANT = {
     r"/(test\.tsv|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
     r"/test\.tsv$": {"a folder"},
+    # without losses, an evaluation does not tell what is wrong with a run
+    r"/run/metrics\.jsonl$": {*DAMAGES},
     # a configuration with another value means that value; what is written for people is read by no
     # command
     r"(?<!/config)\.yaml$|(^|/)(\.|report\.html)|\.py$": {*DAMAGES},
@@ -193,11 +197,12 @@ def comparable(file, content):
     """Return by what a file is compared; nothing if it differs from one start to the next."""
     if _WRITTEN_FOR_PEOPLE.search(file) or content == b"a folder":
         return None
-    return ([*map(_learned, content.splitlines())] if file.endswith("metrics.jsonl") else content,)
+    is_measured = file.endswith("metrics.jsonl") or "/records/" in file
+    return ([*map(_learned, content.splitlines())] if is_measured else content,)
 
 
 def _learned(line):
-    """Return a record of metrics.jsonl without what is measured.
+    """Return a record without what is measured.
 
     A line that holds none as it is.
     """
@@ -281,7 +286,7 @@ class Hunt:
         files = {
             file: seen
             for file, (new, old) in pairs.items()
-            if new != old and (seen := comparable(file, new))
+            if (seen := comparable(file, new)) and seen != comparable(file, old)
         }
 
         speaks = "--dry-run" in line or not ("recipe.yaml" in line or line.startswith("train"))

@@ -29,7 +29,7 @@ from pydantic import Field
 
 from clozeline.command_line import ChoosesMode, OtherKeys, Positional
 from clozeline.configuration.config import config_class, config_file, read_composed
-from clozeline.extensions.tasks.finetuning_plan import FinetuningPlan, plan_finetuning
+from clozeline.extensions.tasks.finetuning_plan import FinetuningPlan, note_on_body, plan_finetuning
 from clozeline.extensions.tasks.finetuning_scores import (
     ScoredRun,
     advice_lines,
@@ -183,6 +183,8 @@ def finetune(options: FinetuneOptions) -> FinetuningPlan:
     seeds = None if options.seeds == "auto" else options.seeds
     plan = plan_finetuning(training, words, [Path(path) for path in sets], seeds)
     print(plan.line, flush=True)
+    if options.begin == "all" and (note := note_on_body(body)):
+        print(note, flush=True)
 
     def score(run: Path, split: str, path: Path) -> None:
         _score(run, split, path)

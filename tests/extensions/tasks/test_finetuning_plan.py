@@ -3,9 +3,10 @@
 import pytest
 import yaml
 
-from clozeline.extensions.tasks.finetuning_plan import plan_finetuning
+from clozeline.extensions.tasks.finetuning_plan import note_on_body, plan_finetuning
 from clozeline.train.data.sets.finetuning import plan_learning_rate
 from tests.extensions.tasks.task_runs import TASKS
+from tests.sealed_lines import sealed
 from tests.train.synthetic import plain_config
 
 
@@ -35,3 +36,15 @@ def test_everything_follows_rows_and_width_unless_it_is_given(task):
 
     assert (given.seeds, given.steps, given.learning_rate, given.rows) == (2, 7, 0.5, 2 * plan.rows)
     assert "auto" not in given.line
+
+
+@pytest.mark.parametrize(
+    ("loss", "entropy", "shown"),
+    [(6.5, 7.0, "0.50 nats below"), (7.5, 7.0, "-0.50 nats"), (4.0, 7.0, ""), (0.3, 0.0, "")],
+)
+def test_a_body_that_learned_little_is_told(loss, entropy, shown, tmp_path):
+    heldout = {"heldout": {"loss": loss, "unigram_entropy": entropy, "labels": 9}}
+    (tmp_path / "metrics.jsonl").write_text(sealed(step=9, heldout=heldout))
+    note = note_on_body(tmp_path)
+    assert shown in note if shown else note is None
+    assert note_on_body(tmp_path / "exported") is None

@@ -1,0 +1,1 @@
+from tests.clozeline.conftest import whole  # noqa: F401 (fixtures)
