@@ -107,7 +107,8 @@ def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
 def metric_lines(scores: Sequence[Mapping[str, Any]], single: str = "") -> Iterator[str]:
     """Yield each metric of runs that were scored on the same rows, next to its baselines.
 
-    Means ± deviation over runs, or a value and the note `single`; below a baseline it is marked.
+    Means ± deviation over runs, or a value and the note `single`. One worse than a baseline is
+    marked.
     """
     first = scores[0]
     if few := note_few_items(first["n"], first["unit"].removesuffix("s")):
@@ -121,10 +122,10 @@ def metric_lines(scores: Sequence[Mapping[str, Any]], single: str = "") -> Itera
             for name, of_baseline in first["baselines"].items()
             if metric in of_baseline
         }
-        below = first["below"][metric]
-        if len(scores) > 1:
-            below = [name for name, value in baselines.items() if fmean(values) < value]
-            single = ""
+        sign = -1 if metric in first.get("lower", ()) else 1  # older scores have no such metric
+        mean = fmean(values)
+        below = [name for name, value in baselines.items() if sign * mean < sign * value]
+        single = "" if len(scores) > 1 else single
         others = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
         line = f"  {metric:<21} {mean_text(values, 4) + single:<20}"
         line += f"  baselines: {others}" if others else ""

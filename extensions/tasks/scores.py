@@ -34,7 +34,7 @@ def scores_of(
         "unit": opened.answer.score_unit,
         "metrics": dict(scored.metrics),
         "baselines": baselines,
-        "below": {metric: scored.better_baselines(metric) for metric in scored.metrics},
+        "lower": sorted(scored.lower),
         "degenerate": scored.degenerate,
         "seed": opened.seed,
         **opened.trained.provenance,

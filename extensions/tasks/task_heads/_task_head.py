@@ -102,16 +102,6 @@ class TaskScores:
     lower: frozenset[str] = frozenset()
     """metrics of which lower values are better"""
 
-    def better_baselines(self, metric: str) -> list[str]:
-        """Return the baselines that have a better value of a metric."""
-        sign = -1.0 if metric in self.lower else 1.0
-        value = sign * self.metrics[metric]
-        return [
-            name
-            for name, scores in self.baselines.items()
-            if metric in scores and value < sign * scores[metric]
-        ]
-
 
 class TaskHead(ABC):
     """Predicts and scores the texts, sentences, questions or pairs of a task."""

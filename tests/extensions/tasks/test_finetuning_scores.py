@@ -40,7 +40,6 @@ def write(folder, seed, predicted, **changes):
     baselines = changes.get(
         "baselines", {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}}
     )
-    below = [name for name, values in baselines.items() if right < values["accuracy"]]
     scores = {
         "task": "toy",
         "split": "dev",
@@ -51,7 +50,7 @@ def write(folder, seed, predicted, **changes):
         "unit": "texts",
         "notes": {},
         "baselines": baselines,
-        "below": {"accuracy": below},
+        "lower": [],
         "degenerate": False,
         **changes,
     }
@@ -59,6 +58,15 @@ def write(folder, seed, predicted, **changes):
     plain = {"scores": scores, "facts": FACTS}
     (folder / "scores").mkdir(parents=True, exist_ok=True)
     (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(plain))
+
+
+@pytest.mark.parametrize(("lower", "worse"), [([], ["most"]), (["accuracy"], ["least"])])
+def test_a_mean_is_worse_in_the_direction_of_its_metric(lower, worse, tmp_path):
+    levels = {name: {"accuracy": level} for name, level in (("most", 0.9), ("least", 0.1))}
+    for seed, predicted in ((0, [0, 1, 1, 0]), (1, [0, 1, 0, 0])):
+        write(tmp_path, seed, predicted, baselines=levels, lower=lower)
+    *_, line = table_lines([("a", read_scored(tmp_path))])
+    assert line.endswith(f"worse than {' and '.join(worse)}")
 
 
 def test_a_table_of_two_folders(tmp_path):

@@ -43,7 +43,7 @@ SCORES = {
     "n": 10,
     "metrics": {"accuracy": 0.7, "f1": 0.9},
     "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
-    "below": {"accuracy": ["words"], "f1": []},
+    "lower": [],
     "degenerate": False,
     "seed": 3,
     "step": 20,

@@ -21,7 +21,7 @@ from clozeline.extensions.tasks.task_heads._metrics import (
     NUMBER_METRICS,
     SEVERAL_METRICS,
 )
-from clozeline.extensions.tasks.task_heads._task_head import Judged, TaskScores
+from clozeline.extensions.tasks.task_heads._task_head import Judged
 from clozeline.extensions.tasks.task_heads._text_metrics import TEXT_METRICS
 from clozeline.extensions.tasks.task_heads.lm import LmTaskHead
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -310,10 +310,3 @@ def test_sentences_in_another_order():
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0
     assert found["rougeL"] == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(("lower", "better"), [((), ["most"]), (("loss",), ["least"])])
-def test_a_baseline_is_better_in_the_direction_of_the_metric(lower, better):
-    baselines = {"most": {"loss": 3.0}, "same": {"loss": 2.0}, "least": {"loss": 1.0}}
-    scores = TaskScores(9, {"loss": 2.0}, baselines, lower=frozenset(lower))
-    assert scores.better_baselines("loss") == better
