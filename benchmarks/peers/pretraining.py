@@ -38,8 +38,8 @@ WARMUP: Final = 100
 SKIPPED: Final = 9
 """First steps that do not tell the speed."""
 TUNED: Final = {
-    "trainer_causal": (3e-3, 8),
-    "trainer_masked": (3e-3, 8),
+    "trainer_causal": (1e-3, 8),
+    "trainer_masked": (1e-3, 8),
     "loop_causal": (6e-3, 8),
     "loop_masked": (3e-3, 12),
 }
