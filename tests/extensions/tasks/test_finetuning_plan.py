@@ -40,7 +40,7 @@ def test_everything_follows_rows_and_width_unless_it_is_given(task):
 
 @pytest.mark.parametrize(
     ("loss", "entropy", "shown"),
-    [(6.5, 7.0, "0.50 nats below"), (7.5, 7.0, "-0.50 nats"), (3.0, 7.0, ""), (0.3, 0.0, "")],
+    [(6.5, 7.0, "0.50 nats below"), (7.5, 7.0, "0.50 nats above"), (3.0, 7.0, ""), (0.3, 0.0, "")],
 )
 def test_a_body_that_learned_little_is_told(loss, entropy, shown, tmp_path):
     heldout = {"heldout": {"loss": loss, "unigram_entropy": entropy, "labels": 9}}
