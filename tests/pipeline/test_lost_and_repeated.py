@@ -32,12 +32,14 @@ class Place:
             `module:Class.method`.
         value: number or keyword of the argument that holds the items; None: what it returns.
         part: of what it returns, the place of the items in the tuple.
+        package: that `module` is in.
     """
 
     stage: str
     function: str
     value: int | str | None = None
     part: int | None = None
+    package: str = "pipeline"
 
 
 PLACES = {
@@ -72,7 +74,9 @@ PLACES = {
     "an example": Place("corrupt", "corrupt.objectives._objective:Objective.corrupt", part=0),
     "a block of examples": Place("corrupt", "corrupt.stage:CorruptedShard.blocks"),
     "an example shard in the manifest": Place("corrupt", "shards.writer:write_manifest", "shards"),
-    "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
+    "an example of a task": Place(
+        "tasks", "sets.task_rows:TaskRows._build_all", package="extensions.tasks"
+    ),
 }
 
 
@@ -86,7 +90,7 @@ class Sabotage:
 
     def install(self, monkeypatch):
         module, _, path = self.place.function.partition(":")
-        holder = importlib.import_module(f"clozeline.pipeline.{module}")
+        holder = importlib.import_module(f"clozeline.{self.place.package}.{module}")
         *outer, name = path.split(".")
         for one in outer:
             holder = getattr(holder, one)

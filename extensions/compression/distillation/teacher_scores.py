@@ -229,9 +229,9 @@ def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: s
         name
         for name, options in config.heads.items()
         if has_label_logits(head := HEADS.load_class(name), options)
-        and names_of(head.reads) <= names
+        and (reads := names_of(head.reads)) <= names
         and "choices" not in names
-        and (LABEL_IDS in head.reads or "label_ids" not in names)
+        and (LABEL_IDS.name in reads or LABEL_IDS.name not in names)
     ]
     expected = f"head: expected a head of the teacher with classes for the labels of {shards.path}"
     return choose_head(named, fitting, expected)

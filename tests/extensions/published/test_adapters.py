@@ -100,7 +100,7 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
 
     said = capsys.readouterr().out
 
-    assert f"on {folder}/base, in AutoModelForSequenceClassification" in said
+    assert f"base model: {folder}/base, loaded by AutoModelForSequenceClassification" in said
 
     code = re.findall(r"```python\n(.*?)```", (folder / "peft/README.md").read_text(), re.DOTALL)[0]
     code = code.replace("path/to/the/base", f"{folder}/base").replace(
