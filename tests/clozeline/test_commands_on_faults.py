@@ -27,8 +27,11 @@ FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --com
 be made."""
 
 _PROGRESS = re.compile(
-    r"^[\w ·-]+: (?:\d+ units?|done in [\d.]+ s|already complete)\n", re.MULTILINE
+    r"^(?:\d+ inputs?, .*\n(?:.*\n)*?─+\n(?:[\w· -]+ {2,}.*\n)*(?:[\w-]+: first run\n)*"
+    r"|[\w ·-]+: (?:\d+(?:/\d+)? units?|done in [\d.]+ s|already complete)\n)",
+    re.MULTILINE,
 )
+"""The table of a pipeline's plan, and lines of its stages."""
 
 
 @pytest.fixture
@@ -42,12 +45,12 @@ def line_of(name):
 
 
 def tree(folder):
-    """Return every published file below a folder; locks and the log of a run's starts are none."""
+    """Return every published file below a folder; locks, status and the log of starts are none."""
     kept = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in kept
-        if path.name not in (".lock", ".holder", "rank0.out", "rank0.err", "port")
+        if path.name not in (".lock", ".holder", "rank0.out", "rank0.err", "port", "status.json")
     }
 
 

@@ -199,9 +199,11 @@ class CostEstimate:
 
         for phase in self.phases:
             count = phase.rows_per_step // size // config.data.micro_batch
+            steps = f", for {phase.rows // phase.rows_per_step:,} steps"
             yield (
                 f"batch      {about}{phase.rows_per_step} rows per step: {ranks}{count} "
                 f"micro-batches x {config.data.micro_batch} rows"
+                f"{steps if len(self.phases) > 1 else ''}"
             )
 
         passes = rows_read / sum(_epoch_rows(shards, config) for shards in sets)
