@@ -20,9 +20,14 @@ ROWS = [
 ]
 ROWS = [row for row in ROWS if row[0] != "to add"]
 PATH = re.compile(r"`((?:pipeline|model|train|tools|extensions|tests|configs|docs)/[\w./-]+)`")
-NAMED = ("a model type: import and export of a `config.json`", "the rows of a task head")
-"""Their copies need a `model_type` that transformers knows, and a head whose name their columns
-have."""
+NAMED = (
+    "a model type: import and export of a `config.json`",
+    "the rows of a head of labeled data: one of its two files",
+    "a figure of a held-out set, for `early_stop`",
+    "a published form of models",
+)
+"""Their copies need a `model_type` that transformers knows, a head whose name their columns have,
+the keys of a small head, which its test file declares, and own tests of a form."""
 
 
 def copied_file(row):
