@@ -6,7 +6,7 @@ from typing import Final
 
 from clozeline.report.charts import Plot, dot, polyline, short, text
 
-COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
+_COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
 _BOX: Final = (40.0, 12.0, 470.0, 230.0)
 
 
@@ -29,7 +29,7 @@ def draw_curves(
         text(plot.x(x), bottom + 14, short(10**x), anchor="middle") for x in {x for x, _ in points}
     ]
     shapes.append(text((left + right) / 2, bottom + 32, f"{x_name} (log)", anchor="middle"))
-    colors = dict(zip([*logs, *levels], COLORS * 3, strict=False))
+    colors = dict(zip([*logs, *levels], _COLORS * 3, strict=False))
     for name, line in logs.items():
         at = plot.project(line)
         shapes.append(polyline(at, colors[name], width=2))

@@ -178,11 +178,11 @@ def draw(output: Path, results: Mapping[str, Mapping[str, Sequence[Mapping[str, 
     for kind in TEMPLATES:
         lines: dict[str, list[tuple[float, float]]] = {}
         for by_name in results.values():
-            for name in (name for name in by_name if name.endswith(kind)):
-                means = (
-                    fmean(one[key] for one in by_name[name]) for key in ("cpu_minutes", "nats")
-                )
-                minutes, nats = means
+            for name, cells in by_name.items():
+                if not name.endswith(kind):
+                    continue
+                minutes = fmean(one["cpu_minutes"] for one in cells)
+                nats = fmean(one["nats"] for one in cells)
                 lines.setdefault(name, []).append((float(f"{minutes:.2g}"), round(nats, 2)))
         if lines:
             heldout = last_heldout(read_lines(output / "probes" / f"template_{kind}" / METRICS))
