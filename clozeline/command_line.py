@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os.path import realpath
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin
@@ -143,7 +144,7 @@ def refuse_overwriting(values: object) -> None:
     for key, output in named:
         for other, path in named if isinstance(output, WrittenPath) else ():
             exist = path.exists() and output.exists()
-            is_same = path.samefile(output) if exist else path.resolve() == output.resolve()
+            is_same = path.samefile(output) if exist else realpath(path) == realpath(output)
             if is_same and other != key:
                 raise ConfigurationError(
                     f"{key}: {output} would overwrite what {other} names: choose another {key}"

@@ -33,7 +33,7 @@ def find_model(source: Path | str) -> str:
 def require_file(path: Path) -> Path:
     """Return the path of a file; refuse any other path."""
     if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(f"{path}: no such file; name one that exists")
     return path
 
 

@@ -16,7 +16,12 @@ from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
 from clozeline.train.evaluate import open_heldout
-from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second, peak_of
+from clozeline.train.logs.cost_estimate import (
+    NOT_EVALUATED,
+    estimate_cost,
+    operations_per_second,
+    peak_of,
+)
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
@@ -143,7 +148,7 @@ def _build_and_train(
     # announce the start: model and cost, or the checkpoint
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = [*point.choices, starting.unread]
+    lines = [*point.choices, starting.unread, "" if heldout else NOT_EVALUATED]
     if point.saved is None:
         lines = describe_start(point, untrained_heads, starting, datasets, cost, measured)
     announce_start(point, lines, engine, display, journal)

@@ -161,7 +161,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigurationError(f"--config {path}: no such file") from error
+        raise ConfigurationError(f"--config {path}: no such file; name one that exists") from error
     except yaml.MarkedYAMLError as error:  # its own text quotes the line, which may hold a secret
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigurationError(

@@ -20,7 +20,7 @@ from clozeline.extensions.published.imported_folder import write_imported
 from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.repair import cannot_write
+from clozeline.repair import cannot_write, concerns
 from clozeline.tools.model_folder import TOKENIZER, require_empty
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.stored_checkpoint import (
@@ -79,10 +79,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
         yield
     except (ClozelineError, OSError) as error:
         shutil.rmtree(output, ignore_errors=True)
-        # an error of the system that names another file comes from one that was read
-        if isinstance(error, OSError) and (
-            error.filename is None or output in Path(error.filename).parents
-        ):
+        if isinstance(error, OSError) and concerns(output, error):
             raise StorageError(cannot_write(output, error)) from error
         raise
 

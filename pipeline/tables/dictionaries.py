@@ -29,7 +29,7 @@ def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list
         ConfigurationError: the file is missing or has no pair, or a line is damaged or not a pair.
     """
     if not path.is_file():
-        raise ConfigurationError(f"{key}: {path}: no such file")
+        raise ConfigurationError(f"{key}: {path}: no such file; name one that exists")
 
     translations: dict[str, list[str]] = {}
     for index, line in read_text_lines(path, limits):

@@ -25,7 +25,7 @@ from tests.clozeline.bench import AGAIN, LINES, READERS, Answer
 REFUSALS = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
 WAY_OUT = re.compile(
-    r"\b(copy|download|name|run|extract|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see)\b"
+    r"\b(copy|download|name|run|extract|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see|write)\b"
 )
 """A verb of what to do, in the imperative."""
 _OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
@@ -118,15 +118,19 @@ MEANT = {
     r"/(test\.tsv|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
     r"/test\.tsv$": {"a folder"},
-    # without losses, an evaluation does not tell what is wrong with a run
-    r"/run/metrics\.jsonl$": {*DAMAGES},
     # a configuration with another value means that value; what is written for people is read by no
     # command
     r"(?<!/config)\.yaml$|(^|/)(\.|report\.html)|\.py$": {*DAMAGES},
 }
 """Damages that give what may be meant so, by a pattern of the file."""
-_COPIED = re.compile(r"^import-adapter .* imported1/tokenizer/source/")
-"""The publisher's files, which hold no hashes: copied as they are, and read by `export-model`."""
+_MEANT_BY_LINE = re.compile(
+    r"^import-adapter .* imported1/tokenizer/source/|^(new|rm) .* crawl/\S+ (deleted|a folder)$"
+    r"|^(evaluate|train) .*/metrics\.jsonl"
+)
+"""Of the line, its file and the damage. The publisher's files hold no hashes: copied as they are,
+and read by `export-model`. A start with nothing written before takes the files that there are.
+A log holds no hashes: a training adds to what is there, and without losses, an evaluation does not
+tell what is wrong with a run."""
 
 
 class Case(NamedTuple):
@@ -172,7 +176,8 @@ def judge(result, good, file):
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
         name = Path(file).name
         step = Path(file).parent.name
-        told = (name, "none: no evaluation", *([step] if step.startswith("step-") else []))
+        told = [name, "none: no evaluation", "removed input"]
+        told += [step] if step.startswith("step-") else []
         return (
             ""
             if any(words in new for words in told)
@@ -328,7 +333,7 @@ class Hunt:
                         damage in damages and re.search(pattern, file)
                         for pattern, damages in MEANT.items()
                     )
-                    if not meant and not _COPIED.search(f"{line} {file}"):
+                    if not meant and not _MEANT_BY_LINE.search(f"{line} {file} {damage}"):
                         yield Case(line, file, damage)
 
     def problem(self, case):

@@ -36,8 +36,8 @@ def _show_status(options: StatusOptions) -> int:
     if status is None or not status.fields:
         problem = "no status.json" if status is None else "status.json is damaged"
         raise ConfigurationError(
-            f"{options.run}: {problem}; expected the output folder of a pipeline or a training, "
-            "which writes the file when it starts"
+            f"{options.run}: {problem}; expected the output folder of a pipeline or a training: "
+            "start it again, which writes the file"
         )
 
     terminal = Terminal()

@@ -27,6 +27,7 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.evaluate import batches_of_pass
 
+NOT_EVALUATED: Final = "held-out   none: no evaluation"
 _ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
 _MIN_PRODUCTS: Final = 10
@@ -217,7 +218,7 @@ class CostEstimate:
 
         # held-out sets
         evaluated = f"{self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
-        yield f"held-out   {evaluated if self.heldout_rows else 'none: no evaluation'}"
+        yield f"held-out   {evaluated}" if self.heldout_rows else NOT_EVALUATED
         trained = {shards.digest for shards in sets}
         for name, shards in self.datasets.heldout.items():
             if shards.digest in trained:

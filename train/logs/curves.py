@@ -128,14 +128,11 @@ def _declared_charts(starts: Sequence[Record]) -> Iterator[RecordedSeries]:
 
 
 def _read_task(directory: Path, starts: Sequence[Record]) -> str:
-    """Return the objectives of a run, the unit of its mean losses, and its tokenizer.
-
-    Empty if they are not known.
-    """
+    """Return the objectives of a run, the unit of its mean losses, and its tokenizer, if known."""
     try:
         sets = read_sets(directory)
     except IntegrityError:
-        return ""
+        return "runs without a readable sets.json"
     objectives = " + ".join(sorted({each.objective.label for each in sets}))
     units = "".join(
         dict.fromkeys(f", mean over {each['unit']}" for each in starts if "unit" in each)
@@ -170,7 +167,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[Chart]:
     alone = len(runs) == 1
     groups = group_by_task(runs)
     for task, group in groups.items():
-        of = f" of {task or 'runs without sets.json'}" if len(groups) > 1 else ""
+        of = f" of {task}" if len(groups) > 1 else ""
         for axis in ["step"] if alone else AXES:
             yield from _losses(group, axis, of, alone)
     for chart in (*_STEP_CHARTS, *dict.fromkeys(chart for run in runs for chart in run.charts)):

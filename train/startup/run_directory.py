@@ -176,7 +176,7 @@ def writing(output: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = "free space, change its permissions, or choose another output"
-        path = error.filename2 or output  # filename2 is the target of a rename
+        path = error.filename2 or error.filename or output  # filename2: the target of a rename
         raise StorageError(
             f"output: {path} cannot be written ({error.strerror or error}): {remedy}"
         ) from error

@@ -9,7 +9,7 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import sweep, sync
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.repair import cannot_write
+from clozeline.repair import cannot_write, concerns
 
 
 def local_folder(path: Path) -> Path:
@@ -85,7 +85,7 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
         with suppress(OSError):
             for path in missing:
                 path.rmdir()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and (concerns(folder, error) or concerns(unfinished, error)):
             raise StorageError(cannot_write(folder, error)) from error
         raise
     else:

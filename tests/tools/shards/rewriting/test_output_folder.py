@@ -71,6 +71,7 @@ def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
 
     for error, raised in (
         (OSError(28, "full"), StorageError),
+        (OSError(2, "gone", "a file that was read"), FileNotFoundError),
         (KeyboardInterrupt(), KeyboardInterrupt),
     ):
         with pytest.raises(raised):
