@@ -248,6 +248,9 @@ class LitData(Loader):
     def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
         import litdata
 
+        # it empties them; without a name they are `data` and `chunks` of the temporary folder
+        for kind in ("", "DATA_"):
+            os.environ[f"DATA_OPTIMIZER_{kind}CACHE_FOLDER"] = str(folder / f"{kind}cache")
         litdata.optimize(
             fn=_TokenChunks(str(ids.filename)),
             inputs=list(range(0, len(ids), 1000)),
