@@ -27,7 +27,7 @@ RUNS = 3
 PAIRS: dict[str, tuple[dict[str, Any], type]] = {
     "gopher_quality": ({"letter_words": "tokens"}, blocks.GopherQualityFilter),
     "c4_quality": ({"terminal_marks": [".", "?", "!", '"', "'"]}, blocks.C4QualityFilter),
-    "gopher_repetition": ({}, blocks.GopherRepetitionFilter),
+    "gopher_repetition": ({"min_words": 0}, blocks.GopherRepetitionFilter),
     "fineweb_quality": ({}, blocks.FineWebQualityFilter),
 }
 """Our options that give the published rule, and the class of datatrove, by filter."""
