@@ -68,26 +68,32 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 @contextmanager
 def publish(path: Path) -> Iterator[Path]:
     """Write a file by `replacing`, and create its folder; StorageError if it cannot be written."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             yield temporary
-    except OSError as error:
-        failed = path if error.filename is None else Path(os.fsdecode(error.filename))
-        if failed.parent != path.parent and failed not in path.parents:
-            raise  # an error of another file, which the caller was reading
-        raise StorageError(cannot_write(path, error)) from error
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Add the folder to a system error that names no file, such as of a write to a full disk."""
+def writing(output: Path, *temporary: Path) -> Iterator[None]:
+    """Raise StorageError for a system error of a file or folder that is written.
+
+    It is one if it names no file, as on a full disk, one in `output` or in a temporary folder, or a
+    folder above. All others are of files that were read.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is not None:
-            raise
-        raise StorageError(cannot_write(folder, error)) from error
+        # a copy and a rename name their source first
+        names = [name for name in (error.filename2, error.filename) if name] or [output]
+        for failed in map(Path, map(os.fsdecode, names)):
+            inside = failed.is_relative_to(output)
+            if inside or any(
+                place.is_relative_to(failed) or failed.is_relative_to(place)
+                for place in (output, *temporary)
+            ):
+                raise StorageError(cannot_write(failed if inside else output, error)) from error
+        raise
 
 
 def open_unlinked(path: Path, mode: str) -> IO[Any]:

@@ -64,15 +64,6 @@ def explain_error(error: OSError) -> str:
     return f"{path}: {error.strerror or error}; {remedy}"
 
 
-def concerns(folder: Path, error: OSError) -> bool:
-    """Return whether an error is of a folder that is written; others are of files that were read.
-
-    It is if it names no file, one in the folder, or a folder above.
-    """
-    failed = folder if error.filename is None else Path(os.fsdecode(error.filename))
-    return failed.is_relative_to(folder) or folder.is_relative_to(failed)
-
-
 def cannot_write(path: Path, error: OSError) -> str:
     """Return a message about an output that cannot be written, with its remedy."""
     if error.errno in _FULL:

@@ -12,15 +12,14 @@ from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.extensions.compression.methods import Method
 from clozeline.extensions.compression.token_rules import read_rule
 from clozeline.extensions.published.conversion.published_texts import store_published
 from clozeline.extensions.published.imported_folder import write_imported
-from clozeline.files import publish, publish_json, read_json, sync
+from clozeline.files import publish, publish_json, read_json, sync, writing
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.repair import cannot_write, concerns
 from clozeline.tools.model_folder import TOKENIZER, require_empty
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.stored_checkpoint import (
@@ -69,18 +68,17 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
     require_empty(output)
 
     try:
-        try:
-            import_tokenizer(tokenizer or source, output / TOKENIZER)
-        except ConfigurationError as error:
-            raise ConfigurationError(
-                f"{source}: expected a model with its tokenizer, found none ({error}); export or "
-                "import it with its tokenizer"
-            ) from error
-        yield
-    except (ClozelineError, OSError) as error:
+        with writing(output):
+            try:
+                import_tokenizer(tokenizer or source, output / TOKENIZER)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"{source}: expected a model with its tokenizer, found none ({error}); export "
+                    "or import it with its tokenizer"
+                ) from error
+            yield
+    except (ClozelineError, OSError):
         shutil.rmtree(output, ignore_errors=True)
-        if isinstance(error, OSError) and concerns(output, error):
-            raise StorageError(cannot_write(output, error)) from error
         raise
 
 

@@ -18,9 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from clozeline.errors import StorageError
-from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs
-from clozeline.repair import cannot_write
+from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs, writing
 
 HOLDER: Final = ".holder"
 """File in the output of a run that exists while it is written."""
@@ -109,12 +107,9 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     holder = Holder(folder / HOLDER)
 
     with ExitStack() as stack:
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             _hold(stack.enter_context(open_unlinked(folder / ".lock", "w")), holder, cache(waiting))
-        except OSError as error:
-            raise StorageError(cannot_write(folder, error)) from error
-
         stack.enter_context(holder.renewed())
         yield
 

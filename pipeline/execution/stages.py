@@ -22,11 +22,10 @@ from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
     PartialFailureError,
-    StorageError,
     message_text,
     plural,
 )
-from clozeline.files import open_unlinked
+from clozeline.files import open_unlinked, writing
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
@@ -371,11 +370,9 @@ class UnitRunner:
         folder = self.stage.folder
         marker = self._marker(unit)
 
-        try:
+        with writing(marker):
             marker.parent.mkdir(parents=True, exist_ok=True)
             open_unlinked(marker, "w").close()
-        except OSError as error:
-            raise StorageError(cannot_write(marker, error)) from error
 
         inputs = UnitInputs(self.stage.find_folder)
         output = Output(folder)

@@ -22,6 +22,7 @@ from clozeline.files import (
     replacing,
     still_runs,
     sweep,
+    writing,
 )
 
 
@@ -159,6 +160,31 @@ def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, numbe
         publish(tmp_path / "a.json"),
     ):
         raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ((), "a/set"),
+        (("a/set/x",), "a/set/x"),
+        (("a",), "a/set"),
+        (("texts", None, "a/set/x"), "a/set/x"),
+        (("a/.hidden/x", None, "texts"), "a/set"),
+        (("a/setting",), ""),
+        (("texts", None, "other"), ""),
+    ],
+)
+def test_an_error_of_a_file_that_was_read_is_not_one_of_the_output(names, told):
+    """Copies and renames name two files."""
+    error = OSError(errno.EIO, "broken", *names)
+
+    with (
+        pytest.raises(StorageError if told else OSError) as caught,
+        writing(Path("a/set"), Path("a/.hidden")),
+    ):
+        raise error
+
+    assert caught.value is error if not told else f"cannot write {told}:" in str(caught.value)
 
 
 @pytest.mark.parametrize("names", [(), ("{}",), ("source", None, "{}")])

@@ -176,8 +176,9 @@ def judge(result, good, file):
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
         name = Path(file).name
         step = Path(file).parent.name
-        told = [name, "none: no evaluation", "removed input"]
+        told = [name, "none: no evaluation"]
         told += [step] if step.startswith("step-") else []
+        told += ["removed input"] if file.startswith("crawl/") else []  # a pattern names them
         return (
             ""
             if any(words in new for words in told)

@@ -99,9 +99,5 @@ def on_a_full_disk(world, config, overrides):
 
 def test_an_output_that_cannot_be_written(one_rank, folder):
     found = refused(one_rank, folder, ["steps=6"], on_a_full_disk)
-    remedy = "free space, change its permissions, or choose another output"
-    assert (
-        found
-        == f"74 output: {folder / 'run/config.yaml'} cannot be written (File too large): {remedy}"
-    )
+    assert found.startswith(f"74 cannot write {folder / 'run/config.yaml'}: File too large; free")
     assert resume(one_rank, folder) == [(0, "")]

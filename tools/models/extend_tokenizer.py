@@ -12,11 +12,9 @@ pieces and merges stay. Sets made with `tokenizer.path=DIR` train a model with
 import json
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,15 +22,15 @@ from tokenizers import Tokenizer, models, trainers
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, StorageError, plural
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.tables import read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.published.folders import SOURCE, find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
-from clozeline.repair import cannot_write
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
+from clozeline.tools.output_folder import new_folder
 
 _SHOWN_PIECES = 12
 """Number of new pieces that the report shows."""
@@ -74,37 +72,23 @@ def extend_tokenizer(options: ExtendOptions) -> str:
             "byte-level BPE do"
         )
 
-    if options.output.exists():
-        raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
-    counts = Counter(tokenizer.words(read_texts(options.input, options.normalize)))
-    letters = find_letters(tokenizer, counts, options)
-    # write it complete or not at all
-    output = options.output
-
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
-            written = Path(temporary) / output.name
-            spelled = (
-                tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
+    with new_folder(options.output) as written:
+        counts = Counter(tokenizer.words(read_texts(options.input, options.normalize)))
+        letters = find_letters(tokenizer, counts, options)
+        # the second writes over the first
+        spelled = tokenizer.extend((), written, letters) if letters else tokenizer
+        cuts = {word: spelled.split_word(word) for word in counts}
+        is_splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
+        merges = learn_merges(spelled, is_splittable, cuts, options, options.pieces - len(letters))
+        if not merges and not letters:
+            raise ConfigurationError(
+                f"{options.input}: no two pieces are neighbors {options.min_frequency} times"
             )
-            cuts = {word: spelled.split_word(word) for word in counts}
-            is_splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
-            merges = learn_merges(
-                spelled, is_splittable, cuts, options, options.pieces - len(letters)
-            )
-            if not merges and not letters:
-                raise ConfigurationError(
-                    f"{options.input}: no two pieces are neighbors {options.min_frequency} times"
-                )
 
-            larger = spelled.extend(merges, written)
-            save_tokenizer(larger, source.algorithm, written)
-            if (source.folder / SOURCE).is_dir():
-                shutil.copytree(source.folder / SOURCE, written / SOURCE)
-            written.rename(output)
-    except OSError as error:
-        raise StorageError(cannot_write(output, error)) from error
+        larger = spelled.extend(merges, written)
+        save_tokenizer(larger, source.algorithm, written)
+        if (source.folder / SOURCE).is_dir():
+            shutil.copytree(source.folder / SOURCE, written / SOURCE)
 
     new = [*letters, *(tokenizer.join_pieces(*pair) for pair in merges)]
     first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"

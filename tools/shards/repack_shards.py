@@ -33,8 +33,8 @@ from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.repair import rebuild_hint
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
+from clozeline.tools.output_folder import local_folder, new_files
 from clozeline.tools.shards.provenance.row_search import blocks_of
-from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
 _MAGIC_BYTES: Final = 8
 """bytes before the schema message of an Arrow file"""

@@ -4,17 +4,15 @@ Nothing in it changes before every check of a start has passed.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import IO, Any, Final
 
 import psutil
 
 from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
-from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import lock, open_unlinked, replacing, sweep
+from clozeline.errors import ConfigurationError
+from clozeline.files import lock, open_unlinked, replacing, sweep, writing
 from clozeline.model.checkpoints.published_forms import list_sources
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
@@ -167,16 +165,3 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
             file.write(str(os.getpid()))
         sweep(output)
     return problem
-
-
-@contextmanager
-def writing(output: Path) -> Iterator[None]:
-    """Turn an OSError into an error that names the key and the remedy."""
-    try:
-        yield
-    except OSError as error:
-        remedy = "free space, change its permissions, or choose another output"
-        path = error.filename2 or error.filename or output  # filename2: the target of a rename
-        raise StorageError(
-            f"output: {path} cannot be written ({error.strerror or error}): {remedy}"
-        ) from error

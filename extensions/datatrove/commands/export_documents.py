@@ -25,7 +25,7 @@ from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
-from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
+from clozeline.tools.output_folder import local_folder, new_files
 
 _ZSTD_LEVEL: Final = 3
 """Compression level of zstandard."""

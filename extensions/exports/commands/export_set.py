@@ -26,7 +26,7 @@ from clozeline.extensions.exports.megatron import write_megatron
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
-from clozeline.tools.shards.rewriting.output_folder import new_folder
+from clozeline.tools.output_folder import new_folder
 
 _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
     "hf": write_datasets,

@@ -32,7 +32,7 @@ from clozeline.pipeline.tokenize.published.folders import MODEL
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.options import CheckpointChoice
-from clozeline.tools.shards.rewriting.output_folder import new_folder
+from clozeline.tools.output_folder import new_folder
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _EXIT_NO_TRANSFORMERS_CLASS: Final = 64

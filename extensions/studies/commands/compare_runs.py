@@ -121,10 +121,8 @@ def _compare(options: CompareRunsOptions) -> None:
         [title, *(of_run[title].text if title in of_run else "" for of_run in figures)]
         for title in titles
     ]
-    heading = [["state", *states]]
-    if any(run.task for run in runs):
-        tasks_of_runs = (f"{run.task}{group}" for run, group in zip(runs, groups, strict=True))
-        heading.append(["losses of", *tasks_of_runs])
+    tasks_of_runs = (f"{run.task}{group}" for run, group in zip(runs, groups, strict=True))
+    heading = [["state", *states], ["losses of", *tasks_of_runs]]
     runs_head = ["", *names]
     title = f"{plural(len(names), 'run')}: {', '.join(names)}"
     tables = [Table("Figures", runs_head, [*heading, *rows])]

@@ -159,7 +159,7 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
     ("kind", "words", "message"),
     [
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbors 1000 times"),
-        ("byte_bpe", ["output=BASE/.."], "is there already"),
+        ("byte_bpe", ["output=BASE/.."], "holds files already"),
         ("character", [], "expected a byte-level BPE or WordPiece"),
     ],
 )

@@ -6,11 +6,11 @@ import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import open_shards
+from clozeline.tools import output_folder
+from clozeline.tools.output_folder import new_folder
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
-from clozeline.tools.shards.rewriting import output_folder
-from clozeline.tools.shards.rewriting.output_folder import new_folder
 from clozeline.tools.shards.validate_shards import main as validate_shards
 from tests.shard_sets import damage, toy_set
 from tests.tools.small_run import example_sets

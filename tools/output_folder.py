@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import sweep, sync
+from clozeline.errors import ConfigurationError
+from clozeline.files import sweep, sync, writing
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.repair import cannot_write, concerns
 
 
 def local_folder(path: Path) -> Path:
@@ -72,21 +71,20 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
 
     try:
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        for path in (*unfinished.rglob("*"), unfinished):
-            sync(path)
-        if not exists:
-            unfinished.replace(folder)
-        for path in sorted(unfinished.glob("*"), key=lambda path: path.name == last):
-            path.rename(folder / path.name)
-    except BaseException as error:
+        with writing(folder, unfinished):
+            unfinished.mkdir(parents=True)
+            yield unfinished
+            for path in (*unfinished.rglob("*"), unfinished):
+                sync(path)
+            if not exists:
+                unfinished.replace(folder)
+            for path in sorted(unfinished.glob("*"), key=lambda path: path.name == last):
+                path.rename(folder / path.name)
+    except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         with suppress(OSError):
             for path in missing:
                 path.rmdir()
-        if isinstance(error, OSError) and (concerns(folder, error) or concerns(unfinished, error)):
-            raise StorageError(cannot_write(folder, error)) from error
         raise
     else:
         shutil.rmtree(unfinished, ignore_errors=True)
