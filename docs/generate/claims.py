@@ -81,7 +81,7 @@ def decide(claim: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[str, str]:
     # two runs with equal FLOPs have no entry for them
     spent = [arm.get(claim["equal"], 0) for arm in arms]
     verdict = judge(gain, error, min(seeds, other_seeds), spent, claim["equal"])
-    digits = 3 if unit in ("nats", "accuracy") else 1
+    digits = 1 if unit.startswith(("points", "perplexity")) else 3
     text = f"{gain:+.{digits}f}" + (f" ± {error:.{digits}f}" if error else "") + f" {unit}"
     return text, verdict
 
@@ -166,11 +166,15 @@ def _summary(values: list[float], seeds: int) -> Iterator[float]:
 
 
 def main() -> int:
-    """Add what a study measured to its results.json."""
+    """Put what a study measured into its results.json."""
     output, command = sys.argv[1:]
     path = _ROOT / shlex.split(command)[2] / "results.json"
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    path.write_text(json.dumps([*runs, collect(Path(output), command)], indent=1) + "\n")
+    found = collect(Path(output), command)
+    # what was measured again keeps its page and its rate
+    again = [run for run in runs if run["command"] == command] or [{}]
+    others = [run for run in runs if run["command"] != command]
+    path.write_text(json.dumps([*others, again[0] | found], indent=1) + "\n")
     return 0
 
 
