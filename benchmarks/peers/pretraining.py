@@ -40,7 +40,7 @@ SKIPPED: Final = 9
 TUNED: Final = {
     "trainer_causal": (1e-3, 8),
     "trainer_masked": (1e-3, 8),
-    "loop_causal": (6e-3, 8),
+    "loop_causal": (6e-3, 12),
     "loop_masked": (3e-3, 12),
 }
 """Learning rate and rows a step by contender."""
