@@ -87,12 +87,12 @@ def writing(output: Path, *temporary: Path) -> Iterator[None]:
         # a copy and a rename name their source first
         names = [name for name in (error.filename2, error.filename) if name] or [output]
         for failed in map(Path, map(os.fsdecode, names)):
-            inside = failed.is_relative_to(output)
-            if inside or any(
-                place.is_relative_to(failed) or failed.is_relative_to(place)
-                for place in (output, *temporary)
+            if any(
+                path.is_relative_to(failed) or failed.is_relative_to(path)
+                for path in (output, *temporary)
             ):
-                raise StorageError(cannot_write(failed if inside else output, error)) from error
+                named = failed if failed.is_relative_to(output) else output
+                raise StorageError(cannot_write(named, error)) from error
         raise
 
 

@@ -170,11 +170,10 @@ def main() -> int:
     output, command = sys.argv[1:]
     path = _ROOT / shlex.split(command)[2] / "results.json"
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    found = collect(Path(output), command)
-    # what was measured again keeps its page and its rate
-    again = [run for run in runs if run["command"] == command] or [{}]
-    others = [run for run in runs if run["command"] != command]
-    path.write_text(json.dumps([*others, again[0] | found], indent=1) + "\n")
+    by_command = {run["command"]: run for run in runs}
+    # what is measured again keeps its page and its rate
+    by_command[command] = by_command.get(command, {}) | collect(Path(output), command)
+    path.write_text(json.dumps([*by_command.values()], indent=1) + "\n")
     return 0
 
 
