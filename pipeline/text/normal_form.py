@@ -173,10 +173,10 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text = _count_lost(changes, "control_characters", text, _TERMINAL.sub("", text))
         changes["control_characters"] += len(_CONTROL.findall(text))
         text = _CONTROL.sub("", text.translate(_LEGACY))
-        text = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
-        text, changes["invisible_characters"] = _INVISIBLE.subn(
-            "", _replace_surrogates(text, changes)
-        )
+        joined = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
+        text = _count_lost(changes, "invisible_characters", text, joined)
+        text = _replace_surrogates(text, changes)
+        text = _count_lost(changes, "invisible_characters", text, _INVISIBLE.sub("", text))
     # after dropping controls, which may have separated a letter and its accent
     text = _compose(text, changes)
     if "\u200b" in text:

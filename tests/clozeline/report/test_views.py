@@ -47,7 +47,7 @@ def trees(texts):
         st.builds(Table, texts, st.tuples(texts, texts) | st.just(()), rows),
         st.builds(Grid, st.lists(st.tuples(line, line), min_size=1, max_size=2)),
         st.builds(Chart, texts, st.tuples(series), texts, st.dictionaries(texts, st.just(3.0))),
-        st.builds(Bars, texts, st.dictionaries(texts, st.just(3), min_size=1)),
+        st.builds(Bars, texts, st.dictionaries(texts, st.just(3), min_size=1, max_size=20)),
     )
     return st.recursive(
         st.builds(Section, texts, st.lists(parts, min_size=1, max_size=3)),

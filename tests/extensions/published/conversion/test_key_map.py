@@ -34,7 +34,7 @@ from tests.extensions.published.type_options import DEPENDS_ON_PADDING
 from tests.matrices import mark_slow_but
 from tests.temporary_module import temporary_module
 
-CLOSE = 1e-5
+CLOSE = 2e-5  # arithmetic in fp32: gemma3_text rounds by 1.3e-5
 BARE = [name for name in TYPES if load_map(name).classes.body_class]
 USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 
