@@ -173,10 +173,9 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text = _count_lost(changes, "control_characters", text, _TERMINAL.sub("", text))
         changes["control_characters"] += len(_CONTROL.findall(text))
         text = _CONTROL.sub("", text.translate(_LEGACY))
-        joined = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
-        text = _count_lost(changes, "invisible_characters", text, joined)
         text = _replace_surrogates(text, changes)
-        text = _count_lost(changes, "invisible_characters", text, _INVISIBLE.sub("", text))
+        joined = _SOFT_CUT.sub(lambda cut: cut[1] + ("\n" if cut[2] else ""), text)
+        text = _count_lost(changes, "invisible_characters", text, _INVISIBLE.sub("", joined))
     # after dropping controls, which may have separated a letter and its accent
     text = _compose(text, changes)
     if "\u200b" in text:
