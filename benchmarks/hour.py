@@ -116,8 +116,16 @@ class Hour:
             "tokens": records[-1]["tokens"],
         }
 
+    def speed(self, name: str) -> float:
+        """Return the CPU seconds of a step, measured once."""
+        path = self.output / "speeds" / f"{name}.json"
+        return float(keep_result(path, partial(self.measure_speed, name)))
+
     def measure_speed(self, name: str) -> float:
         """Return the CPU seconds of a step."""
+        if name in TUNED:
+            # the probe of the template writes the rows
+            self.speed(f"template_{name.split('_')[1]}")
         run = self.output / "probes" / name
         found = self.train(name, PROBE, 0, run)
         if name not in TUNED:
@@ -127,10 +135,7 @@ class Hour:
     def run(self, name: str, minutes: float, seed: int) -> dict[str, Any]:
         """Train a contender with a seed for the minutes, and measure it."""
         run = self.output / "runs" / f"{name}-{minutes:g}-{seed}"
-        speed = keep_result(
-            self.output / "speeds" / f"{name}.json", partial(self.measure_speed, name)
-        )
-        steps = max(PROBE, int(60 * minutes / speed))
+        steps = max(PROBE, int(60 * minutes / self.speed(name)))
         found = self.train(name, steps, seed, run)
         if name in TUNED:
             # an import must have the logits of its origin

@@ -62,7 +62,7 @@ class StarterFamily(NamedTuple):
     entry: str
     """objective, as in `corrupt` and `data.corrupt`"""
     use: str
-    optimizer: Mapping[str, Any] | None = None
+    optimizer: Mapping[str, Any] | None = {}
     """keys that replace those of the demo's optimizer; None: optimizer and schedule are its own"""
     sentinels: int = 0
     """sentinels that its rows may hold"""
@@ -77,9 +77,9 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         "an encoder that fills masks, for vectors, classes and tags",
         optimizer=_SLOW_HEAD,
     ),
-    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text", optimizer={}),
+    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text"),
     "llama": StarterFamily(
-        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions", optimizer={}
+        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions"
     ),
     "t5": StarterFamily(
         "t5",
@@ -102,12 +102,13 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     "mass": StarterFamily(
         "mass", f"{{name: mass, {_LENGTH}}}", "an encoder-decoder that restores half of a text"
     ),
-    "roberta": StarterFamily("roberta", _MASKED_LM, "BERT without sentence pairs"),
-    "xlm_r": StarterFamily("roberta", _MASKED_LM, "RoBERTa for many languages"),
+    "roberta": StarterFamily("roberta", _MASKED_LM, "BERT without sentence pairs", optimizer=None),
+    "xlm_r": StarterFamily("roberta", _MASKED_LM, "RoBERTa for many languages", optimizer=None),
     "albert": StarterFamily(
         "albert",
         f"{{name: sentence_order_prediction, {_LENGTH}}}",
         "an encoder whose layers share their weights",
+        optimizer=None,
         keys=_LEARNED_POSITIONS,
     ),
     "electra": StarterFamily(
@@ -137,7 +138,7 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         "demo", _MASKED_LM, "an encoder with rotary positions, for long texts", optimizer=_SLOW_HEAD
     ),
     "mobilebert": StarterFamily(
-        "mobilebert", _MASKED_LM, "an encoder of narrow layers, for small devices"
+        "mobilebert", _MASKED_LM, "an encoder of narrow layers, for small devices", optimizer=None
     ),
     "megatron_bert": StarterFamily("demo", _MASKED_LM, "a large BERT", optimizer=_SLOW_HEAD),
     "rembert": StarterFamily(
@@ -153,12 +154,14 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         f"attention: prefix, {_LENGTH}}}, {{name: masked_lm, attention: left_to_right, grouping: "
         f"sentence_pair, {_LENGTH}}}]}}",
         "an encoder that also continues text",
+        optimizer=None,
         keys=_LEARNED_POSITIONS,
     ),
     "xlm": StarterFamily(
         "xlm",
         f"{{name: masked_lm, {_LENGTH}, grouping: document, mask_rate: 0.3, languages: true}}",
         "an encoder that knows the language of each text",
+        optimizer=None,
         keys=_LEARNED_POSITIONS,
     ),
     "xlnet": StarterFamily(
@@ -166,8 +169,12 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
         f"{{name: permuted_lm, {_LENGTH}, frame: xlnet}}",
         "an encoder that predicts tokens in any order",
     ),
-    "elmo": StarterFamily("elmo", _CAUSAL_LM, "two LSTMs that read from both sides"),
-    "awd_lstm": StarterFamily("ulmfit", _CAUSAL_LM, "an LSTM that continues text (ULMFiT)"),
+    "elmo": StarterFamily(
+        "elmo", _CAUSAL_LM, "two LSTMs that read from both sides", optimizer=None
+    ),
+    "awd_lstm": StarterFamily(
+        "ulmfit", _CAUSAL_LM, "an LSTM that continues text (ULMFiT)", optimizer=None
+    ),
 }
 """Families of models that have a size in configs/models and need no teacher."""
 _LLAMA_KEYS: Final = {
