@@ -114,8 +114,7 @@ def _command_line(run: Mapping[str, Any]) -> str:
 def collect(output: Path, command: str) -> dict[str, Any]:
     """Return what a study measured in a folder, as results.json has it.
 
-    A value is its mean, its standard deviation over seeds, and the number of bodies: fine-tunings
-    start from one.
+    A value is its mean, its standard deviation over seeds, and their number.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted((output / "scores").glob("*.json")):
@@ -126,24 +125,19 @@ def collect(output: Path, command: str) -> dict[str, Any]:
             spent[text.parent.name] = json.loads(text.read_bytes())["bits"]
         for key, value in (spent | figures["losses"]).items():
             of_variant[key].append(value)
+    for folder in sorted((output / "finetuned").glob("*")):
+        label, name, begin, _ = folder.name.split("-")
+        (run,) = read_scored(folder)
+        of_begin = values[name if begin == "all" else f"{name} from {begin}"]
+        of_begin[label].append(next(iter(run.metrics.values())))
     variants: dict[str, dict[str, Any]] = {
         name: {
-            key: round(fmean(each))
-            if key in ("FLOPs", "tokens")
-            else list(_summary(each, len(each)))
+            key: round(fmean(each)) if key in ("FLOPs", "tokens") else list(_summary(each))
             for key, each in of_variant.items()
         }
         for name, of_variant in values.items()
     }
-    for folder in sorted((output / "finetuned").glob("*")):
-        label, name = folder.name.split("-", 1)
-        scores = [next(iter(run.metrics.values())) for run in read_scored(folder)]
-        name, _, begin = name.rpartition("-")
-        of_begin = (
-            variants[name] if begin == "all" else variants.setdefault(f"{name} from {begin}", {})
-        )
-        of_begin[label] = list(_summary(scores, 1))
-    flops = max(each["FLOPs"] for each in variants.values())
+    flops = max(each.get("FLOPs", 0) for each in variants.values())
     seeds = len(next(iter(values.values()))["tokens"])
     return {
         "command": command,
@@ -159,10 +153,10 @@ def _options(command: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in shlex.split(command)[3:])
 
 
-def _summary(values: list[float], seeds: int) -> Iterator[float]:
+def _summary(values: list[float]) -> Iterator[float]:
     yield round(fmean(values), 4)
     yield round(stdev(values), 4) if len(values) > 1 else 0
-    yield seeds
+    yield len(values)
 
 
 def main() -> int:

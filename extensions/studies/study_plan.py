@@ -48,7 +48,7 @@ class Ordering:
 
 @config_class
 class FineTuning:
-    """A fine-tuning of the first run of each variant, on labeled files of the command line."""
+    """A fine-tuning of each run of each variant, on labeled files of the command line."""
 
     task: str
     """recipe of the task, as `clozeline finetune` takes it"""
@@ -56,8 +56,6 @@ class FineTuning:
         default_factory=lambda: ["all"]
     )
     """weights that are taken from the run: a fine-tuning for each"""
-    seeds: Positive | None = None
-    """runs of each fine-tuning; default: as many as the study has"""
     words: list[str] = field(default_factory=list)
     """keys of the stage and of the training: [steps=200, "tasks.split_off={rest: 0.99}"]"""
 
@@ -82,7 +80,7 @@ class Study:
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""
     finetune: dict[str, FineTuning] = field(default_factory=dict)
-    """fine-tunings by name, each with as many seeds as the study has"""
+    """fine-tunings by name"""
     variants: dict[str, dict[str, Any]]
     """sets that each variant reads, held-out rows that measure it, and keys that differ; `base`
     names another one"""

@@ -109,13 +109,13 @@ class StudyOptions:
 def _fine_tune(
     study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str], at_once: int
 ) -> list[str]:
-    """Fine-tune the first run of each variant.
+    """Fine-tune each run of each variant.
 
     Return a table for each fine-tuning of the study, and the labels that pretraining replaces.
     """
     lines: list[str] = []
     steps: list[PlannedCommand] = []
-    tuned: dict[str, list[tuple[str, str, Path]]] = {}
+    tuned: dict[str, dict[tuple[str, str], list[Path]]] = {}
 
     for label, tuning in study.finetune.items():
         files = {
@@ -127,32 +127,34 @@ def _fine_tune(
             needed = f"labeled={tuning.task}.train=FILE and labeled={tuning.task}.dev=FILE"
             lines.append(f"{label}: not fine-tuned; give {needed}")
             continue
-        seeds = tuning.seeds or study.seeds
-        words = [f"task={tuning.task}", f"seeds={seeds}", *tuning.words]
+        words = [f"task={tuning.task}", "seeds=1", *tuning.words]
         words += [f"{split}={files.pop(split)}" for split in ("train", "dev")]
         words.append(f"tests={json.dumps(files)}")
         splits = ["dev", *(f"test_{name}" for name in files)]
-        tuned[label] = []
+        tuned[label] = {}
 
-        for name, begin in product(names, list[str](tuning.begin)):
-            folder = output / "finetuned" / f"{label}-{name}-{begin}"
-            scores = (scores_path(folder, *of) for of in product(splits, range(seeds)))
-            command = [*words, f"from={begin}", f"output={folder}"]
-            body = output / f"runs/{name}-0"
-            steps.append(PlannedCommand(["finetune", body, *command], dict.fromkeys(scores)))
-            tuned[label].append((name, begin, folder))
+        for name, begin, seed in product(names, list[str](tuning.begin), range(study.seeds)):
+            folder = output / "finetuned" / f"{label}-{name}-{begin}-{seed}"
+            scores = (scores_path(folder, split, 0) for split in splits)
+            body = output / f"runs/{name}-{seed}"
+            seeded = [f"from={begin}", f"seed={seed}", f"data.seed={seed}", f"output={folder}"]
+            command = PlannedCommand(["finetune", body, *words, *seeded], dict.fromkeys(scores))
+            steps.append(command)
+            tuned[label].setdefault((name, begin), []).append(folder)
 
     run_plan(steps, at_once)
     points: dict[str, dict[tuple[str, str, int], list[ScoredRun]]] = {}
 
-    for label, folders in tuned.items():
+    for label, variants in tuned.items():
         groups = []
 
-        for name, begin, folder in folders:
-            groups.append((f"{label}, {name} from {begin}", read_by_split(folder)))
-            (train,) = folder.glob("sets/tasks/*/train")
+        for (name, begin), folders in variants.items():
+            runs = [read_by_split(folder) for folder in folders]
+            by_split = {split: [each[split][0] for each in runs] for split in runs[0]}
+            groups.append((f"{label}, {name} from {begin}", by_split))
+            (train,) = folders[0].glob("sets/tasks/*/train")
             key = (study.finetune[label].task, begin, len(open_shards(train)))
-            points.setdefault(name, {})[key] = groups[-1][1]["dev"]
+            points.setdefault(name, {})[key] = by_split["dev"]
 
         lines += table_lines([(shown, by_split["dev"]) for shown, by_split in groups])
         lines += matrix_lines(groups)

@@ -342,11 +342,13 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
     def tune(_, finetune, body, *words, **__):
         given = dict(word.partition("=")[::2] for word in words)
         output = Path(given["output"])
-        done.append((body.name, given["from"], given["seeds"], given["tests"], "steps=5" in words))
-        for seed in range(2):
-            write(output, seed, [0, 1, 0, 1 if given["from"] == "all" else 0])
-            scored = read_json(scores_path(output, "dev", seed))
-            publish_json(scores_path(output, "test_film", seed), scored)
+        assert (given["seeds"], given["data.seed"]) == ("1", given["seed"])
+        done.append((body.name, given["from"], given["seed"], given["tests"], "steps=5" in words))
+        # the second body is right in one example less
+        right = (given["from"] == "all") + (given["seed"] == "0")
+        write(output, 0, [0, int(right > 1), 0, int(right > 0)])
+        scored = read_json(scores_path(output, "dev", 0))
+        publish_json(scores_path(output, "test_film", 0), scored)
         (output / "sets/tasks/toy").mkdir(parents=True)
         (output / "sets/tasks/toy/train").symlink_to(tmp_path / "sets/one/train")
 
@@ -370,9 +372,10 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
 
     tests = json.dumps({"film": f"{tmp_path}/f"})
     wanted = [
-        (f"{name}-0", begin, "2", tests, True)
+        (f"{name}-{seed}", begin, str(seed), tests, True)
         for name in ("mixed", "plain")
         for begin in ("all", "random")
+        for seed in range(2)
     ]
 
     assert done == wanted
@@ -383,10 +386,12 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
         if line.startswith("few, ")
     ]
 
-    assert rows[4:] == ["1.0000", "0.7500"] * 2
+    assert rows[4:] == ["0.8750", "0.6250"] * 2
     for points in curves:
-        accuracies = {key[1]: runs[0].metrics["accuracy"] for key, runs in points.items()}
-        assert accuracies == {"all": 1.0, "random": 0.75}
+        accuracies = {
+            key[1]: [run.metrics["accuracy"] for run in runs] for key, runs in points.items()
+        }
+        assert accuracies == {"all": [1.0, 0.75], "random": [0.75, 0.5]}
     assert len(curves) == 2
 
 
