@@ -38,11 +38,11 @@ from clozeline.pipeline.corrupt.preview.words import (
 from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.registries import OBJECTIVES, SENTENCES
 from clozeline.pipeline.rows import Example, Sample, ShardRow
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.import_published.stage import find_missing_roles
 from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, find_vocabulary, load_tokenizer
 from clozeline.report.html_page import Viewed
 from clozeline.report.terminal_view import view_text
 from clozeline.report.views import Block, Grid, Section, Span
@@ -399,7 +399,10 @@ def _load_or_import(path: Path, objective: str | Mapping[str, object]) -> Tokeni
     """
     if (ours := find_clozeline_tokenizer(path)) is not None:
         tokenizer = load_tokenizer(ours.folder)
-        tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, ours.folder / VOCABULARY_FILE)
+        # in the output of a pipeline, random ids are drawn as there
+        encoded = ours.folder.absolute().parents[1] / "encode"
+        if (encoded / "manifest.json").is_file():
+            tokenizer.vocabulary = find_vocabulary(open_shards(encoded, check_files=False))
         return tokenizer
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = import_tokenizer(path, Path(temporary))

@@ -26,7 +26,7 @@ from clozeline.pipeline.execution.unit_record import (
     require_written,
 )
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.shards import Manifest, SetWriter
+from clozeline.pipeline.shards import SetWriter, open_shards
 from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
@@ -278,10 +278,9 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     needs = ("group",)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
-        tokens = Manifest.load(self.recipe.folder("encode"))
-        path = self.recipe.folder("encode") / "manifest.json"
-        vocabulary = find_vocabulary(path, tokens.tokenizer.fingerprint)
-        vocabulary = replace(vocabulary, languages=tokens.languages)
+        shards = open_shards(self.recipe.folder("encode"), check_files=False)
+        tokens = shards.manifest
+        vocabulary = replace(find_vocabulary(shards), languages=tokens.languages)
         splits = Splits(len(tokens.shards), self.recipe.heldout.fraction)
         shards = list(example_units(self.config, splits, vocabulary, self.recipe.seed))
         manifests = [CorruptManifest(unit) for unit in shards if unit.file_number == 0]

@@ -21,8 +21,7 @@ from clozeline.pipeline.execution.unit_record import (
     UnitRecord,
     add_counts,
 )
-from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.column_set import find_token_counts
+from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.vocabulary import Corpus
 
 INPUT_CHANGED: Final = "input changed"
@@ -112,7 +111,9 @@ class Contents:
         folder = self._find_folder(stage)
         if self._find_record(stage, work, unit) is None:
             return ""
-        counts = self._known.once(folder, lambda: find_token_counts(folder / "manifest.json"))
+        counts = self._known.once(
+            folder, lambda: open_shards(folder, check_files=False).token_counts()
+        )
         return "" if counts is None else Corpus(counts).digest(name)
 
     def _digest_pieces(self, address: str) -> str:

@@ -26,7 +26,6 @@ from clozeline.pipeline.execution.inputs import observe_file
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.shards.manifest import GroupingRecord, TokenizerRecord
 from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.pipeline.vocabulary import Corpus
@@ -97,7 +96,7 @@ class UnitInputs:
 
     def corpus(self, stage: str, work: str, unit: str) -> Corpus | None:
         """Return the counts of the ids in a corpus; what is read of them is noted."""
-        counts = find_token_counts(self.find_folder(stage) / "manifest.json")
+        counts = open_shards(self.find_folder(stage), check_files=False).token_counts()
         if counts is None:
             return None
         return Corpus(

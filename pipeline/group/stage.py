@@ -44,7 +44,7 @@ from clozeline.pipeline.group.groupings import (
     build_grouping,
 )
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
-from clozeline.pipeline.shards import Manifest, SetWriter
+from clozeline.pipeline.shards import Manifest, SetWriter, open_shards
 from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.stage_files import open_token_shards, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
@@ -215,8 +215,12 @@ def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
 
 @dataclass(frozen=True)
 class GroupManifest(Unit[GroupCounts]):
-    """Write the manifest of one split of a sample set, after its shards."""
+    """Write the manifest of one split of a sample set, after its shards.
 
+    The set has the counts of the ids, because a trainer that corrupts its rows draws by them.
+    """
+
+    VERSION = 2
     first: GroupShard
     """its first shard"""
     parents: tuple[ParentFile, ...]
@@ -260,6 +264,7 @@ class GroupManifest(Unit[GroupCounts]):
         sample_set = first.sample_set
         tokens = open_token_shards(inputs)
         vocabulary = open_vocabulary(inputs)
+        corpus = inputs.corpus("encode", "manifest", "000000")
         entry = sample_set.spec.entry()
 
         def read(shard: int, name: str) -> str:
@@ -278,6 +283,7 @@ class GroupManifest(Unit[GroupCounts]):
             },
             grouping={"name": entry.pop("name"), "options": entry},
             languages=tokens.languages,
+            token_counts=None if corpus is None else corpus.read("counts"),
             parents=[
                 tokens.as_parent("tokens"),
                 *(each.describe(inputs) for each in self.parents),
@@ -334,9 +340,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     @cached_property
     def sets(self) -> tuple[SampleSet, ...]:
         """Return the sample sets, in order of their labels."""
-        manifest = Manifest.load(self._tokens)
-        vocabulary = find_vocabulary(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        return sample_sets(self._entries, vocabulary)
+        tokens = open_shards(self._tokens, check_files=False)
+        return sample_sets(self._entries, find_vocabulary(tokens))
 
     @cached_property
     def _copies(self) -> Mapping[str, DocumentCopies]:

@@ -16,13 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.columns import IDS, Feature, Role
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import WORD_STARTS, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.pipeline.shards.manifest import Manifest, canonical_sha256
 from clozeline.pipeline.shards.reader import ShardSet
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.repair import rebuild_hint
 
 ROWS: Final = "rows"
 """Role of a column set's parent: the shard set that holds the rows."""
@@ -169,16 +168,6 @@ EXTRA_COLUMN: Final = pa.field("extra", pa.utf8())
 """Further column of `documents-*.arrow` if a recipe declares `extra` keys: a JSON object of them,
 or null."""
 
-TOKEN_COUNTS_FILE: Final = "token_counts.arrow"
-
-TOKEN_COUNTS_SCHEMA: Final = pa.schema(
-    [pa.field("id", pa.uint32(), nullable=False), pa.field("count", pa.uint64(), nullable=False)]
-)
-"""Columns of `token_counts.arrow`: how often each id occurs in the training documents."""
-
-_TABLE_ROWS: Final = 1 << 16
-
-
 _TEXT_FEATURES: Final = (
     Feature("token_ids", "ids", IDS, "the document's tokens"),
     Feature(
@@ -225,35 +214,6 @@ def identities(column: pa.ChunkedArray) -> NDArray[np.generic]:
     return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 16)
 
 
-def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
-    """Return the count of each id in the corpus, from `encode/token_counts.arrow` above the set."""
-    for folder in manifest_path.resolve().parents:
-        path = folder / "encode" / TOKEN_COUNTS_FILE
-        if path.is_file():
-            content = find_file(path.parent, "manifest/000000", path.name).buffer()
-            try:
-                counts: NDArray[np.uint64] = (
-                    pa.ipc.open_file(content).read_all()["count"].to_numpy()
-                )
-            except (pa.ArrowException, KeyError) as error:
-                raise IntegrityError(
-                    f"{path}: not the token counts of a corpus ({error}); {rebuild_hint(path)}"
-                ) from error
-            return counts
-
-    return None
-
-
 def document_table(path: Path) -> RecordedFile:
     """Return a file `documents-*.arrow`, with the record of the shard if the run still exists."""
     return find_file(path.parent, f"merge/{int(path.name.split('-')[1]):06d}", path.name)
-
-
-def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
-    """Write an Arrow file with zstd buffers; bytes depend only on the rows."""
-    stored = table.cast(schema)
-    options = pa.ipc.IpcWriteOptions(
-        compression=pa.Codec("zstd", compression_level=3), use_threads=False
-    )
-    with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-        writer.write_table(stored, max_chunksize=_TABLE_ROWS)

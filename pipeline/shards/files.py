@@ -47,7 +47,7 @@ class SetFiles:
             return read_regular(Path(where), limit)
         except OSError as error:
             raise ManifestError(
-                f"{where}: cannot be read ({error}); {rebuild_hint(where)}"
+                f"{where}: cannot be read ({error.strerror}); {rebuild_hint(where)}"
             ) from error
 
     def read(self, name: str, part: Range) -> Content:

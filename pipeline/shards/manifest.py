@@ -217,8 +217,8 @@ class ShardRecord(Strict):
     rows: _Count
 
 
-class IndexRecord(Strict):
-    """The index file."""
+class FileRecord(Strict):
+    """A file next to the shards."""
 
     path: _RelativePath
     sha256: _Sha256
@@ -262,7 +262,9 @@ class Manifest(Strict):
     container: Container
     compression: CompressionRecord
     totals: Totals
-    index: IndexRecord
+    index: FileRecord
+    token_counts: FileRecord | None = None
+    """How often each id occurs in the training documents of the corpus; None: unknown."""
     shards: Annotated[tuple[ShardRecord, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
     parents: tuple[Parent, ...] = Field(default=(), max_length=1000)
     code: Code

@@ -10,6 +10,7 @@ from typing import Final, Literal, Self
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
@@ -19,9 +20,16 @@ from clozeline.pipeline.shards.block import BlockError, ColumnSpec, DamagedBlock
 from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
-from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
+from clozeline.pipeline.shards.manifest import (
+    SIZE_LIMIT,
+    FileRecord,
+    Manifest,
+    ManifestError,
+    manifest_path,
+)
 from clozeline.pipeline.shards.set_table import set_table
 from clozeline.pipeline.shards.store import as_url, local_path
+from clozeline.pipeline.shards.tables import parse_token_counts
 from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import Viewed
 from clozeline.report.views import Section, Table
@@ -64,18 +72,8 @@ def open_shards(
         path = Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
 
-    name = manifest.index.path
-    part = (0, manifest.index.bytes)
-    expected = bytes.fromhex(manifest.index.sha256)
-
-    if files.is_remote:
-        raw = files.read_hashed(
-            name, part, lambda content: hashlib.sha256(content).digest(), expected
-        )
-    else:
-        raw = files.read_whole(name, manifest.index.bytes)
-
-    index = parse_index(files.where(name), raw, manifest)
+    raw = _read_recorded(files, manifest.index)
+    index = parse_index(files.where(manifest.index.path), raw, manifest)
     shards = ShardSet(path, manifest, index, files)
     if check_files:
         shards.check_files()
@@ -84,6 +82,25 @@ def open_shards(
             shards.verify_shard(shard)
 
     return shards
+
+
+def _read_recorded(files: SetFiles, record: FileRecord) -> bytes | memoryview:
+    """Return the content of a file next to the shards; ManifestError if it has changed."""
+    where = files.where(record.path)
+    if files.is_remote:
+        part = (0, record.bytes)
+        raw = files.read_hashed(record.path, part, _sha256, bytes.fromhex(record.sha256))
+    else:
+        raw = files.read_whole(record.path, record.bytes)
+    if (digest := _sha256(raw).hex()) != record.sha256:
+        raise ManifestError(
+            f"{where}: expected SHA-256 {record.sha256}, got {digest}; {rebuild_hint(where)}"
+        )
+    return raw
+
+
+def _sha256(content: bytes | memoryview) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 class ShardSet(Viewed):
@@ -160,6 +177,15 @@ class ShardSet(Viewed):
     def is_remote(self) -> bool:
         """True if the files are in a store, which all machines share."""
         return self._files.is_remote
+
+    def token_counts(self) -> NDArray[np.uint64] | None:
+        """Return how often each id occurs in the corpus, [vocabulary size]; None: unknown.
+
+        Raises:
+            ManifestError: the file of the counts is missing or has changed.
+        """
+        record = self.manifest.token_counts
+        return None if record is None else parse_token_counts(_read_recorded(self._files, record))
 
     def check_files(self) -> None:
         """Compare the size of every file with the manifest; ManifestError if one differs.

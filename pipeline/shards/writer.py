@@ -21,6 +21,7 @@ from typing import IO, Any, Final, Literal, Protocol, Self
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.columns import Feature
@@ -51,6 +52,7 @@ from clozeline.pipeline.shards.manifest import (
     first_problem,
     manifest_text,
 )
+from clozeline.pipeline.shards.tables import TOKEN_COUNTS_FILE, write_token_counts
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
 
@@ -405,6 +407,7 @@ def write_manifest(
     shards: Sequence[ShardInfo],
     output: Outputs,
     totals: Mapping[str, Any] | None = None,
+    token_counts: NDArray[np.uint64] | None = None,
     **fields: Any,
 ) -> Manifest:
     """Write `index.arrow`, then `manifest.json`, for shards that exist in `folder`, in this order.
@@ -413,13 +416,18 @@ def write_manifest(
     arguments from `columns` to `level` are equal to those of `write_shard`, which returned
     `shards`. `tokenizer` has the keys `name`, `fingerprint`, `vocab_size`, `special_ids` and
     `sentinels`. `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`; the other
-    totals are computed here. `fields` are other keys of the manifest: `grouping`, `objective`,
+    totals are computed here. `token_counts` [vocabulary size] says how often each id occurs in the
+    corpus. `fields` are other keys of the manifest: `grouping`, `objective`,
     `config`, ...
     """
     prefix = folder.relative_to(output.folder)
     with output.file(str(prefix / "index.arrow")) as path:
         write_index(path, [shard.blocks for shard in shards])
-        raw = path.read_bytes()
+        index = _describe_file("index.arrow", path)
+    if token_counts is not None:
+        with output.file(str(prefix / TOKEN_COUNTS_FILE)) as path:
+            write_token_counts(path, token_counts)
+            fields["token_counts"] = _describe_file(TOKEN_COUNTS_FILE, path)
 
     listed = [
         {
@@ -454,11 +462,7 @@ def write_manifest(
         "container": container,
         "compression": {"codec": codec, "level": None if codec == "none" else level},
         "totals": {**(totals or {}), **counted},
-        "index": {
-            "path": "index.arrow",
-            "sha256": hashlib.sha256(raw).hexdigest(),
-            "bytes": len(raw),
-        },
+        "index": index,
         "shards": listed,
         "code": {"package_version": version("clozeline")},
     }
@@ -482,3 +486,8 @@ def write_manifest(
     with output.file(str(prefix / "manifest.json")) as path:
         path.write_bytes(text)
     return manifest
+
+
+def _describe_file(name: str, path: Path) -> dict[str, object]:
+    raw = path.read_bytes()
+    return {"path": name, "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}

@@ -1,8 +1,9 @@
 """A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the
 stages after it."""
 
+import hashlib
+
 import numpy as np
-import pyarrow as pa
 
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
@@ -10,15 +11,12 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
-from clozeline.pipeline.shards.column_set import (
-    TOKEN_COUNTS_FILE,
-    TOKEN_COUNTS_SCHEMA,
-    token_columns,
-    write_table,
-)
+from clozeline.pipeline.shards.column_set import token_columns
+from clozeline.pipeline.shards.tables import TOKEN_COUNTS_FILE, write_token_counts
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 from tests.pipeline.unit_runs import run_pass
+from tests.shard_sets import change_manifest
 
 WORDS = vocabulary(1000)
 
@@ -70,16 +68,13 @@ def write_rows(
     )
 
 
-def write_counts(out, counts):
-    """The counts of ids as `encode` leaves them."""
-    table = pa.table(
-        [
-            pa.array(np.arange(len(counts)), pa.uint32()),
-            pa.array(counts),
-        ],
-        schema=TOKEN_COUNTS_SCHEMA,
-    )
-    write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
+def write_counts(folder, counts):
+    """The counts of ids, as `encode` and `group` leave them in a set."""
+    path = folder / TOKEN_COUNTS_FILE
+    write_token_counts(path, counts)
+    raw = path.read_bytes()
+    record = {"path": path.name, "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+    change_manifest(folder, lambda plain: plain.update(token_counts=record))
 
 
 def token_documents(lengths, seed, sentence, words=WORDS):

@@ -29,7 +29,6 @@ from clozeline.pipeline.shards import (
     write_manifest,
     write_shard,
 )
-from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.repair import rebuild_hint
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
@@ -109,9 +108,7 @@ def repack(
             f"number; {rebuild_hint(source.path)}"
         )
 
-    # document tables and token counts
-    patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
-    extras = [path for name in patterns for path in source.path.parent.glob(name)]
+    tables = source.path.parent.glob("documents-*.arrow") if old.kind == "tokens" else ()
     infos: list[ShardInfo] = []
 
     with new_files(output) as target:
@@ -128,9 +125,9 @@ def repack(
                     )
                 )
 
-        for extra in extras:
-            with target.file(extra.name) as temporary:
-                shutil.copyfile(extra, temporary)
+        for table in tables:
+            with target.file(table.name) as temporary:
+                shutil.copyfile(table, temporary)
 
         totals = old.totals.model_dump(
             include={"tokens_by_language", "tokens_by_source", "skipped"}
@@ -151,6 +148,7 @@ def repack(
             "name": old.name,
             "totals": totals,
             "parents": parents,
+            "token_counts": source.token_counts(),
         }
 
         return write_manifest(

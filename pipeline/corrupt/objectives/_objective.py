@@ -310,8 +310,8 @@ class Objective(ABC):
         """
         if self.vocabulary.corpus is None:
             raise self.refuse_options(
-                f"{wanted_by} needs the file encode/token_counts.arrow in a folder above the "
-                "samples; run the stage encode first"
+                f"{wanted_by} needs the counts of the ids in the corpus, which sets of the stages "
+                "encode and group have in token_counts.arrow; run the stages again"
             )
         return self.vocabulary.corpus.read("counts")
 

@@ -26,13 +26,11 @@ from clozeline.pipeline.shards import SetWriter, auto_block_rows
 from clozeline.pipeline.shards.column_set import (
     DOCUMENTS_SCHEMA,
     EXTRA_COLUMN,
-    TOKEN_COUNTS_FILE,
-    TOKEN_COUNTS_SCHEMA,
     identities,
     token_columns,
-    write_table,
 )
 from clozeline.pipeline.shards.layout import is_heldout
+from clozeline.pipeline.shards.tables import write_table
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
@@ -273,7 +271,7 @@ def name_shard(shard: int, shards: int) -> str:
 class TokenManifest(Unit[EncodeCounts]):
     """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
-    VERSION = MERGE_VERSION
+    VERSION = MERGE_VERSION + 1
     corpus: str
     shards: int
     seed: int
@@ -294,11 +292,6 @@ class TokenManifest(Unit[EncodeCounts]):
         for shard in range(self.shards):
             by_id = _merged_file(inputs, shard, _counts_file(shard))
             totals += np.load(io.BytesIO(by_id.buffer()))
-
-        with output.file(TOKEN_COUNTS_FILE) as path:
-            columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
-            table = pa.table(columns, schema=TOKEN_COUNTS_SCHEMA)
-            write_table(path, table, TOKEN_COUNTS_SCHEMA)
 
         parents = [
             {
@@ -321,6 +314,7 @@ class TokenManifest(Unit[EncodeCounts]):
             seed=self.seed,
             tokenizer=tokenizer_metadata(tokenizer, vocabulary),
             totals={name: counts[name] for name in ("tokens_by_language", "tokens_by_source")},
+            token_counts=totals,
             languages=codes["languages"],
             source_groups=codes["source_groups"],
             parents=parents,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
 from clozeline.pipeline.vocabulary import Corpus, Vocabulary
 from clozeline.repair import rebuild_hint
+
+if TYPE_CHECKING:
+    from clozeline.pipeline.shards import ShardSet
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
@@ -145,24 +148,14 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     )
 
 
-def find_vocabulary(manifest_path: Path, fingerprint: str) -> Vocabulary:
-    """Return the vocabulary of a shard set, with the token counts of its corpus if stored.
+def find_vocabulary(shards: ShardSet) -> Vocabulary:
+    """Return the vocabulary of a shard set, with the token counts of its corpus if it has them.
 
     Raises:
-        ConfigurationError: no tokenizer in the folders of the manifest has this fingerprint.
+        ConfigurationError: no tokenizer in the folders of the manifest has its fingerprint.
+        ManifestError: the file of the counts is missing or has changed.
     """
-    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
-    return add_token_counts(vocabulary, manifest_path)
-
-
-def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
-    """Return a vocabulary with the token counts of the token set above the path, if one exists."""
-    # imports pyarrow, which checking a recipe does not need
-    from clozeline.pipeline.shards.column_set import find_token_counts
-
-    counts = find_token_counts(path)
-    return (
-        vocabulary
-        if counts is None or len(counts) != vocabulary.size
-        else replace(vocabulary, corpus=Corpus(counts))
-    )
+    folder = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
+    vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+    counts = shards.token_counts()
+    return vocabulary if counts is None else replace(vocabulary, corpus=Corpus(counts))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.shards.column_set import find_token_counts
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.miniature import write_recipe
 from tests.pipeline.token_sets import all_rows
@@ -41,7 +41,7 @@ def run_dna(tmp_path, name):
     assert main(["--config", str(recipe), "--quiet"]) == 0
 
     tokenizer = load_tokenizer(tmp_path / "out/train_tokenizer/tokenizer")
-    return tokenizer, np.flatnonzero(find_token_counts(tmp_path / "out/encode/manifest.json"))
+    return tokenizer, np.flatnonzero(open_shards(tmp_path / "out/encode").token_counts())
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -18,7 +18,8 @@ from clozeline.pipeline.execution.equations import EACH, add_up
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
+from clozeline.pipeline.shards.manifest import ManifestError
+from clozeline.pipeline.shards.tables import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.vocabulary import Corpus
 from clozeline.tools.shards.validate_shards import validate as validate_shards
@@ -213,7 +214,7 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     write_token_set(tmp_path, [40] * 30)
     with refused(r"token_counts\.arrow"):
         run(tmp_path, [unigram])
-    write_counts(tmp_path, COUNTS)
+    write_counts(tmp_path / "encode", COUNTS)
     run(tmp_path, [unigram, entry("masked_lm"), entry("causal_lm")])
     noted = {name: set() for name in ("replaced_token_detection", "masked_lm", "causal_lm")}
     for (stage, work, unit), record in read_records(tmp_path).items():
@@ -236,13 +237,12 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
         all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values
     ).all()
 
-    write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
-
-    assert find_vocabulary(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).corpus is None
-
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
 
     assert validate_shards(examples.path, folder).restored is not None
+
+    with pytest.raises(ManifestError, match=r"token_counts\.arrow"):
+        find_vocabulary(open_shards(tmp_path / "encode"))
 
 
 def test_drawn_rates_are_stored_with_their_weights(tmp_path):
@@ -361,7 +361,7 @@ RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pip
 )
 def test_makes_sets_that_give_back_their_samples(path, tmp_path):
     write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
-    write_counts(tmp_path, np.ones(WORDS.size, np.uint64))
+    write_counts(tmp_path / "encode", np.ones(WORDS.size, np.uint64))
     entries = [
         {**entry, "variants": min(2, entry.get("variants", 1))}
         for entry in read_composed(Recipe, path)["corrupt"]

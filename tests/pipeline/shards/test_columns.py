@@ -20,12 +20,9 @@ from clozeline.pipeline.shards import (
 )
 from clozeline.pipeline.shards.block import holds_ids
 from clozeline.pipeline.shards.column_set import (
-    TOKEN_COUNTS_SCHEMA,
     JoinedShards,
-    find_token_counts,
     identities,
     token_columns,
-    write_table,
 )
 from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout
 from clozeline.tools.shards.validate_shards import validate
@@ -170,29 +167,6 @@ def test_identities_keep_zeros_at_their_ends():
     uids = [bytes(16), b"a" * 15 + b"\0", bytes(range(16))]
     found = identities(pa.chunked_array([uids[:1], [], uids[1:]], pa.binary(16)))
     assert [row.tobytes() for row in found] == uids
-
-
-def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
-    manifest = tmp_path / "run/corrupt/masked_lm/train/manifest.json"
-
-    assert find_token_counts(manifest) is None
-
-    for folder, first in (("", 5), ("run/", 7)):
-        path = tmp_path / f"{folder}encode/token_counts.arrow"
-        path.parent.mkdir(parents=True)
-        counts = np.arange(first, first + 4, dtype=np.uint64)
-        write_table(
-            path,
-            pa.table(
-                {
-                    "id": np.arange(4, dtype=np.uint32),
-                    "count": counts,
-                }
-            ),
-            TOKEN_COUNTS_SCHEMA,
-        )
-
-        assert find_token_counts(manifest).tolist() == counts.tolist()
 
 
 # Names, blocks and splits

@@ -105,7 +105,7 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
 
     try:
-        vocabulary = find_vocabulary(shards.path, manifest.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(shards)
     except ConfigurationError as error:
         if as_url(shards.path) is None:
             raise

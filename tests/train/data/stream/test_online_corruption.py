@@ -1,5 +1,7 @@
 """Corrupting in the stream gives what corrupting beforehand stores."""
 
+import shutil
+
 import fsspec
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.manifest import ManifestError
+from clozeline.pipeline.shards.tables import TOKEN_COUNTS_FILE
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.phases import Input
@@ -54,7 +58,7 @@ def chain(tmp_path_factory):
     """Samples and two stored variants of four objectives, as the pipeline writes them."""
     out = tmp_path_factory.mktemp("chain")
     write_token_set(out, [(31 * document) % 90 for document in range(120)])
-    write_counts(out, (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
+    write_counts(out / "encode", (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
     made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
     run_stage(made, "group")
     run_stage(made, "corrupt")
@@ -80,11 +84,19 @@ def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state
     assert len(drawn) > 100
     assert not (drawn % 3).any()
 
-    write_counts(chain, (np.arange(WORDS.size) % 6 == 0).astype(np.uint64))
-    other = corruption_of(entries, samples)
-    write_counts(chain, (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
+    # a copy of the set is complete without the token set
+    copy = chain / "copied" / "train"
+    shutil.copytree(samples.path.parent, copy)
 
-    assert other.identity != corruption.identity == corruption_of(entries, samples).identity
+    assert corruption_of(entries, open_shards(copy)).identity == corruption.identity
+
+    write_counts(copy, (np.arange(WORDS.size) % 6 == 0).astype(np.uint64))
+
+    assert corruption_of(entries, open_shards(copy)).identity != corruption.identity
+
+    (copy / TOKEN_COUNTS_FILE).unlink()
+    with pytest.raises(ManifestError, match=r"token_counts\.arrow"):
+        corruption_of(entries, open_shards(copy))
 
 
 def test_each_set_gets_the_objective_that_reads_it(chain):
