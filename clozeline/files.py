@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -24,6 +25,11 @@ _START_TOLERANCE_S: Final = 2.0
 and the clock may be slowed down or set between two readings."""
 _NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
+_TEMPORARY: Final = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp\Z")
+"""End of the names that `replacing` makes: host, process, a random number."""
+PAGE_MARK: Final = "<meta name=generator content=Clozeline>"
+"""Tag in the head of every page that Clozeline writes: the record that the file is ours."""
+_MARKED_BYTES: Final = 4096
 
 
 def file_hash(path: Path) -> str:
@@ -134,24 +140,48 @@ def still_runs(process: int, start: float) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files of killed processes.
+    """Remove temporary files of killed processes, which `replacing` has named.
 
     These are files of dead processes of this host, and files of other hosts older than an hour.
+    Any other name is somebody else's, whatever it ends in.
     """
     import psutil
 
     # a folder may hold a million files: `rglob` takes twice as long
     names = ((place, name) for place, _, files in os.walk(folder) for name in files)
-    for path in [Path(place, name) for place, name in names if name.endswith(".tmp")]:
-        host, _, rest = path.name.split(".")[-2].partition("-")
-        process = rest.split("-")[0]
+    for place, name in [*names]:
+        if (made := _TEMPORARY.search(name)) is None:
+            continue
+        path = Path(place, name)
         with suppress(FileNotFoundError):  # removed meanwhile
-            if host == _HOST and process.isdigit():
-                dead = not psutil.pid_exists(int(process))
+            if made[1] == _HOST:
+                dead = not psutil.pid_exists(int(made[2]))
             else:
-                dead = time.time() - path.stat().st_mtime > _FOREIGN_FILE_AGE_S
+                dead = time.time() - path.lstat().st_mtime > _FOREIGN_FILE_AGE_S
             if dead:
                 path.unlink()
+
+
+def is_replaceable(path: Path) -> bool:
+    """Return whether a page may be written to a path: nothing is there, or a page of ours.
+
+    A link, a folder, and a file without `PAGE_MARK` belong to somebody else.
+    """
+    if path.is_symlink() or not path.is_file():
+        return not os.path.lexists(path)
+    with suppress(OSError), path.open("rb") as file:
+        return PAGE_MARK.encode() in file.read(_MARKED_BYTES)
+    return False
+
+
+def choose_page_path(path: Path) -> Path:
+    """Return where a run writes its page: the path, or `clozeline-NAME` next to somebody else's.
+
+    The caller prints the path that it gets.
+    """
+    while not is_replaceable(path):
+        path = path.with_name(f"clozeline-{path.name}")
+    return path
 
 
 def publish_text(path: Path, text: str) -> None:

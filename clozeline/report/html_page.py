@@ -6,6 +6,7 @@ All strings are escaped. Functions return trusted HTML.
 from collections.abc import Sequence
 from typing import Final
 
+from clozeline.files import PAGE_MARK
 from clozeline.report.charts import draw_chart
 from clozeline.report.escaping import escape
 from clozeline.report.views import (
@@ -103,7 +104,7 @@ def page(view: Section, style: str = "") -> str:
     title = escape(view.title)
     head = (
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
-        'content="width=device-width">'
+        f'content="width=device-width">{PAGE_MARK}'
         f"<title>{title}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
     )
     return f"{head}<body><main><h1>{title}</h1>{_draw_all(view.parts, 2)}</main></body></html>\n"

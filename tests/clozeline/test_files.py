@@ -14,7 +14,9 @@ import xxhash
 from clozeline import files
 from clozeline.errors import StorageError
 from clozeline.files import (
+    choose_page_path,
     file_hash,
+    is_replaceable,
     lock,
     process_start,
     publish,
@@ -24,6 +26,8 @@ from clozeline.files import (
     sweep,
     writing,
 )
+from clozeline.report.html_page import page
+from clozeline.report.views import Section
 
 
 def test_publish_leaves_nothing_behind_on_error(tmp_path):
@@ -91,19 +95,37 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
     dead.wait()
 
     with replacing(tmp_path / "a") as temporary:
-        temporary.write_text("mine")
         left = temporary.with_name(temporary.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
-        elsewhere = tmp_path / "a.00000000-1-ff.tmp"
-        old = tmp_path / "a.00000000-2-ff.tmp"
-        for path in (left, elsewhere, old):
+        old = tmp_path / "a.00000000-2-0123abcd.tmp"
+        kept = [temporary, tmp_path / "b.00000000-1-0123abcd.tmp"]
+        kept += [tmp_path / name for name in ("notes.tmp", "a.b.tmp", "x.00000000-2-ff.tmp", "t")]
+        for path in (left, old, *kept):
             path.touch()
-        os.utime(old, (0, 0))
+        for path in (left, old, *kept[2:]):
+            os.utime(path, (0, 0))
         sweep(tmp_path)
 
-        assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {
-            temporary,
-            elsewhere,
-        }
+        assert {*tmp_path.iterdir()} == {*kept}
+
+
+@pytest.mark.parametrize(
+    ("put", "expected"),
+    [
+        (lambda path: None, True),
+        (lambda path: path.write_text(page(Section("a", []))), True),
+        (lambda path: path.write_text("<html>my own report</html>"), False),
+        (lambda path: path.write_bytes(b""), False),
+        (lambda path: path.symlink_to(path.with_name("gone")), False),
+        (lambda path: path.symlink_to("/etc/hostname"), False),
+        (lambda path: path.mkdir(), False),
+        (os.mkfifo, False),
+    ],
+)
+def test_only_a_page_of_ours_is_replaced(tmp_path, put, expected):
+    put(tmp_path / "report.html")
+    assert is_replaceable(tmp_path / "report.html") is expected
+    path = choose_page_path(tmp_path / "report.html")
+    assert path.name == ("report.html" if expected else "clozeline-report.html")
 
 
 def set_clock(proc, seconds, monkeypatch):
