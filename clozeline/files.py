@@ -24,9 +24,12 @@ _START_TOLERANCE_S: Final = 2.0
 """Two start times of a process may differ by so many seconds: the boot time is known to a second,
 and the clock may be slowed down or set between two readings."""
 _NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
-_HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
+# Two containers may have the name of their machine, and each counts its processes from 1.
+_HOST: Final = xxhash.xxh32_hexdigest(
+    f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}".encode()
+)
 _TEMPORARY: Final = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp\Z")
-"""End of the names that `replacing` makes: host, process, a random number."""
+"""End of the names that `temporary_path` makes: host, process, a random number."""
 PAGE_MARK: Final = "<meta name=generator content=Clozeline>"
 """Tag in the head of every page that Clozeline writes: the record that the file is ours."""
 _MARKED_BYTES: Final = 4096
@@ -41,6 +44,32 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+def temporary_path(path: Path) -> Path:
+    """Return a path next to another one, whose name says which process writes it."""
+    return path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def owner_of(temporary: Path) -> int | None:
+    """Return the process that writes a temporary path, 0 if it has ended, None if nobody knows.
+
+    That is so for names which `temporary_path` did not make, and for an hour for those of other
+    hosts.
+
+    Raises:
+        FileNotFoundError: there is no such path.
+    """
+    import psutil
+
+    made = _TEMPORARY.search(temporary.name)
+    if made is None:
+        return None
+    if made[1] != _HOST:
+        old = time.time() - temporary.lstat().st_mtime > _FOREIGN_FILE_AGE_S
+        return 0 if old else None
+    process = int(made[2])
+    return process if psutil.pid_exists(process) else 0
+
+
 @contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path in the same folder, then rename it.
@@ -49,7 +78,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     it is off for files that may be lost in a crash of the machine: cache entries, and the status of
     a running run. A system error names `path`.
     """
-    temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = temporary_path(path)
 
     try:
         yield temporary
@@ -140,25 +169,12 @@ def still_runs(process: int, start: float) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files of killed processes, which `replacing` has named.
-
-    These are files of dead processes of this host, and files of other hosts older than an hour.
-    Any other name is somebody else's, whatever it ends in.
-    """
-    import psutil
-
+    """Remove temporary files of killed processes, see `owner_of`."""
     # a folder may hold a million files: `rglob` takes twice as long
     names = ((place, name) for place, _, files in os.walk(folder) for name in files)
-    for place, name in [*names]:
-        if (made := _TEMPORARY.search(name)) is None:
-            continue
-        path = Path(place, name)
+    for path in [Path(place, name) for place, name in names if name.endswith(".tmp")]:
         with suppress(FileNotFoundError):  # removed meanwhile
-            if made[1] == _HOST:
-                dead = not psutil.pid_exists(int(made[2]))
-            else:
-                dead = time.time() - path.lstat().st_mtime > _FOREIGN_FILE_AGE_S
-            if dead:
+            if owner_of(path) == 0:
                 path.unlink()
 
 

@@ -1,7 +1,4 @@
-"""Write folders with a model, complete or not at all.
-
-The folder must be empty; the file that marks it finished comes last.
-"""
+"""Write the files of a folder with a model."""
 
 import json
 from collections.abc import Mapping
@@ -12,19 +9,11 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import StorageError
 from clozeline.files import publish
 
 TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
-
-
-def require_empty(folder: Path) -> None:
-    """Refuse a path that is a file or a folder with content."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(
-            f"{folder}: expected a new or empty folder for the model, it is not empty"
-        )
 
 
 def write_tensors(

@@ -1,14 +1,23 @@
-"""Write the files of a new shard set or export: all are published, or none."""
+"""Write the folder of a tool: it is published at one moment, complete or not at all.
 
+The files are made in a temporary folder, whose name says which process writes it. So two processes
+never write the same files, and the next one knows the remains of a killed one.
+"""
+
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import sweep, sync, writing
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.files import owner_of, publish_json, read_json, sync, temporary_path, writing
 from clozeline.pipeline.shards.store import as_url, local_path
+
+_MOVED: Final = ".moved.json"
+"""File, in a temporary folder, with the names that are moved from it to the output."""
+_SHOWN_NAMES: Final = 4
 
 
 def local_folder(path: Path) -> Path:
@@ -19,35 +28,16 @@ def local_folder(path: Path) -> Path:
     return local_path(path)
 
 
-@contextmanager
-def new_files(folder: Path) -> Iterator[Output]:
-    """Publish files in a folder, all or none.
-
-    An error or interrupt removes the files published so far.
-
-    A killed process leaves files, but never the one that is written last; the next run replaces
-    them.
-    """
+def require_empty(folder: Path) -> None:
+    """Refuse a path that is a file, or a folder with files, which are somebody else's."""
     if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"output={folder}: expected a folder, got a file")
-    if (folder / "manifest.json").exists():
+        raise ConfigurationError(f"output={folder}: expected a new or empty folder, got a file")
+    paths = folder.iterdir() if folder.exists() else ()
+    if names := sorted(path.name for path in paths if owner_of(path) is None):
         raise ConfigurationError(
-            f"output={folder}: holds a shard set already; choose another folder"
+            f"output={folder}: expected a new or empty folder, it holds files already: "
+            f"{', '.join(names[:_SHOWN_NAMES])}; choose a new folder"
         )
-
-    target = Output(folder)
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    if not missing:
-        sweep(folder)
-    try:
-        yield target
-    except BaseException:
-        with suppress(OSError):
-            for name in target.files:
-                (folder / name).unlink(missing_ok=True)
-            for path in [*{(folder / name).parent for name in target.files} - {folder}, *missing]:
-                path.rmdir()
-        raise
 
 
 @contextmanager
@@ -55,36 +45,66 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
     """Yield a temporary folder, which gets its final name at the end.
 
     Readers find all of its files, or none. An output that exists, which may be a mounted disk, gets
-    the files themselves, the file `last` after all others.
+    the files themselves, the file `last` after all others. Of two processes, the first one that is
+    complete is published; a process that comes later is refused.
 
     Raises:
-        ConfigurationError: the folder has files already: readers of folders would take them for
-            rows.
+        ConfigurationError: the folder is a URL, has files, or another process writes it.
         StorageError: a file cannot be written.
     """
-    folder = local_folder(folder).absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(f"output={folder}: holds files already; choose a new folder")
+    folder = local_folder(folder).resolve()  # a link is another name of the folder
     exists = folder.exists()
     missing = [path for path in folder.parents if not path.exists()]
-    unfinished = folder / ".partial" if exists else folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+    unfinished = temporary_path((folder if exists else folder.parent) / f".{folder.name}")
 
     try:
         with writing(folder, unfinished):
+            if not missing:
+                _remove_remains(folder, unfinished.parent)
+            require_empty(folder)
             unfinished.mkdir(parents=True)
             yield unfinished
             for path in (*unfinished.rglob("*"), unfinished):
                 sync(path)
+            require_empty(folder)  # as it was at the start, unless another process was faster
             if not exists:
-                unfinished.replace(folder)
-            for path in sorted(unfinished.glob("*"), key=lambda path: path.name == last):
+                try:
+                    unfinished.rename(folder)
+                except OSError:
+                    require_empty(folder)
+                    raise
+                return
+            paths = sorted(unfinished.iterdir(), key=lambda path: path.name == last)
+            publish_json(unfinished / _MOVED, dict.fromkeys(path.name for path in paths))
+            for path in paths:
                 path.rename(folder / path.name)
     except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
         with suppress(OSError):
+            shutil.rmtree(unfinished, ignore_errors=True)
             for path in missing:
                 path.rmdir()
         raise
     else:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _remove_remains(folder: Path, place: Path) -> None:
+    """Remove what killed processes left of this output; refuse it if a process still writes it."""
+    for path in place.glob("*.tmp") if place.is_dir() else ():
+        if not path.name.startswith(f".{folder.name}.") or (process := owner_of(path)) is None:
+            continue
+        if process not in {0, os.getpid()}:
+            raise ConfigurationError(
+                f"output={folder}: process {process} writes it: wait for it, or choose another "
+                f"folder; if that is another program, remove {path}"
+            )
+        for name in read_json(path / _MOVED) or ():
+            _remove(folder / name)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

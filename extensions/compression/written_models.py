@@ -4,23 +4,22 @@ A run becomes a run, a model folder a model folder.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.compression.methods import Method
 from clozeline.extensions.compression.token_rules import read_rule
 from clozeline.extensions.published.conversion.published_texts import store_published
 from clozeline.extensions.published.imported_folder import write_imported
-from clozeline.files import publish, publish_json, read_json, sync, writing
+from clozeline.files import publish_json, publish_text, read_json
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.tools.model_folder import TOKENIZER, require_empty
+from clozeline.tools.model_folder import TOKENIZER
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.stored_checkpoint import (
     FROZEN,
@@ -41,49 +40,38 @@ _MAX_ANCESTORS: Final = 8
 for."""
 
 
-def write_compressed(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
-    """Write the smaller model next to the tokenizer that `model_folder` has put there.
+def write_compressed(
+    run: TrainedModel, folder: Path, output: Path, smaller: Checkpoint, method: str
+) -> None:
+    """Write the smaller model to `folder`, which becomes `output`, next to its tokenizer.
 
     A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same
     step with the weights alone, from which no training resumes. Another folder becomes one as
     `clozeline import-model` writes it.
     """
     if run.config is None:
-        write_imported(output, smaller, run.folder)
+        write_imported(folder, smaller, run.folder)
     else:
-        _write_run(run, output, smaller, method)
+        _write_run(run, folder, output, smaller, method)
 
 
-@contextmanager
-def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator[None]:
-    """Put the tokenizer of a run or a folder into the output.
-
-    Remove the output if the block refuses the model.
+def write_tokenizer(folder: Path, source: Path, tokenizer: Path | None) -> None:
+    """Write the tokenizer of a run or a folder.
 
     Raises:
-        ConfigurationError: the output is not empty, or there is no tokenizer: ids of such a
-            model mean nothing.
-        StorageError: a file of the output cannot be written.
+        ConfigurationError: there is no tokenizer: ids of such a model mean nothing.
     """
-    require_empty(output)
-
     try:
-        with writing(output):
-            try:
-                import_tokenizer(tokenizer or source, output / TOKENIZER)
-            except ConfigurationError as error:
-                raise ConfigurationError(
-                    f"{source}: expected a model with its tokenizer, found none ({error}); export "
-                    "or import it with its tokenizer"
-                ) from error
-            yield
-    except (ClozelineError, OSError):
-        shutil.rmtree(output, ignore_errors=True)
-        raise
+        import_tokenizer(tokenizer or source, folder / TOKENIZER)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{source}: expected a model with its tokenizer, found none ({error}); export or "
+            "import it with its tokenizer"
+        ) from error
 
 
 def write_record(
-    output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]
+    folder: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]
 ) -> None:
     """Write how a folder was compressed, and the paper's claim.
 
@@ -96,10 +84,10 @@ def write_record(
         "lines": [*lines],
     }
     publish_json(
-        output / RECORD, add_checksum({"format": 1, **report, "source": str(run.folder.absolute())})
+        folder / RECORD, add_checksum({"format": 1, **report, "source": str(run.folder.absolute())})
     )
     if run.recorded:
-        shutil.copyfile(run.folder / SETS_FILE, output / SETS_FILE)
+        shutil.copyfile(run.folder / SETS_FILE, folder / SETS_FILE)
 
 
 def find_claim(folder: Path) -> str:
@@ -142,8 +130,10 @@ def _format_options(options: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in options.items() if value is not None)
 
 
-def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
-    """Write a run directory; its checkpoint, which marks it as one, is last."""
+def _write_run(
+    run: TrainedModel, folder: Path, output: Path, smaller: Checkpoint, method: str
+) -> None:
+    """Write a run directory."""
     assert run.stored is not None, "a run has a checkpoint"
     # the smaller model starts from nothing, and is trained by nothing
     model = replace(smaller.config, adapter=None, init_from=None)
@@ -161,19 +151,17 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     )
     if (rule := read_rule(run.added.get("token_rule", {}))) is not None:
         rule.check(config.model.layers)
-    store_published(run.folder, output)
-    with publish(output / "config.yaml") as temporary:
-        save_yaml(to_data(config), temporary)
+    store_published(run.folder, folder)
+    save_yaml(to_data(config), folder / "config.yaml")
     # the part: weights in a row
     tensors = {f"{WEIGHT}/{name}": tensor.reshape(-1) for name, tensor in smaller.tensors.items()}
     records = {
         name: ParameterRecord(list(tensor.shape), FROZEN, [WEIGHT], [(0, 0, tensor.numel())])
         for name, tensor in smaller.tensors.items()
     }
-    folder = output / "checkpoints" / f"step-{run.step:08d}"
-    hidden = folder.with_name(f".{folder.name}")
-    hidden.mkdir(parents=True)
-    written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
+    checkpoint = folder / "checkpoints" / f"step-{run.step:08d}"
+    checkpoint.mkdir(parents=True)
+    written = write_part(Snapshot(tensors, [], {}, [], {}), checkpoint / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
     before = frozen(run.require_config())
     after = frozen(config)
@@ -188,8 +176,5 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     state = replace(
         run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys
     )
-    Index(state.as_dict(), {}, records, [], {part_name(0): written.file}).write(hidden)
-    sync(hidden)
-    hidden.rename(folder)
-    with publish(folder.with_name(LATEST)) as temporary:
-        temporary.write_text(f"{folder.name}\n", encoding="utf-8")
+    Index(state.as_dict(), {}, records, [], {part_name(0): written.file}).write(checkpoint)
+    publish_text(checkpoint.with_name(LATEST), f"{checkpoint.name}\n")

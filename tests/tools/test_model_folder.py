@@ -1,13 +1,11 @@
-"""Folders with a model: new ones alone."""
+"""Files of a folder with a model."""
 
 import stat
 
-import pytest
 import torch
 from safetensors.torch import load_file
 
-from clozeline.errors import ConfigurationError
-from clozeline.tools.model_folder import require_empty, write_tensors
+from clozeline.tools.model_folder import write_tensors
 
 
 def test_tensors_that_share_memory_are_written_apart(tmp_path):
@@ -19,12 +17,3 @@ def test_tensors_that_share_memory_are_written_apart(tmp_path):
     assert torch.equal(found["b"], whole.T)
     assert path.stat().st_size < 400
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-
-
-def test_a_model_is_written_into_a_new_or_empty_folder(tmp_path):
-    require_empty(tmp_path)
-    require_empty(tmp_path / "new")
-    (tmp_path / "file").touch()
-    for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(ConfigurationError, match="expected a new or empty folder"):
-            require_empty(taken)

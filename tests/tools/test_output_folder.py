@@ -1,24 +1,27 @@
 """Sets in another form and exports: the same rows in the same order, all files or none."""
 
+import os
 import shutil
 
 import pytest
 
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import StorageError
+from clozeline.files import publish_json, temporary_path
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools import output_folder
 from clozeline.tools.output_folder import new_folder
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.validate_shards import main as validate_shards
+from tests.refusals import refused
 from tests.shard_sets import damage, toy_set
 from tests.tools.small_run import example_sets
 
 
 def break_off_after(monkeypatch, files, error):
     """Let the `files`-th file that is published, and all after it, fail."""
-    published = output_folder.Output.file
+    published = Output.file
     done = []
 
     def file(self, relative):
@@ -27,7 +30,7 @@ def break_off_after(monkeypatch, files, error):
             raise error
         return published(self, relative)
 
-    monkeypatch.setattr(output_folder.Output, "file", file)
+    monkeypatch.setattr(Output, "file", file)
 
 
 @pytest.mark.parametrize(
@@ -41,24 +44,21 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, error, code
     source = toy_set(tmp_path / "set", [5, 3])
     break_off_after(monkeypatch, 2, error)
     output = tmp_path / "new" / "folder"
+    words = [str(source.path), "--output", str(output)]
 
-    assert repack_shards([str(source.path), "--output", str(output)]) == code
+    assert repack_shards(words) == code
     assert not output.parent.exists()
 
     output.mkdir(parents=True)
-    (output / "mine.txt").touch()
 
-    assert repack_shards([str(source.path), "--output", str(output)]) == code
-    assert [path.name for path in output.iterdir()] == ["mine.txt"]
-
-    errors = capsys.readouterr().err.splitlines()
-
-    assert len(errors) == 2
+    assert repack_shards(words) == code
+    assert not [*output.iterdir()]
+    assert len(capsys.readouterr().err.splitlines()) == 2
 
     monkeypatch.undo()
 
-    assert repack_shards([str(source.path), "--output", str(output)]) == 0
-    assert (output / "mine.txt").exists()
+    assert repack_shards(words) == 0
+    assert {path.name for path in output.iterdir()} >= {"manifest.json", "index.arrow"}
 
 
 def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
@@ -84,14 +84,67 @@ def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
         assert not target.exists()
 
     assert (target / "deep" / "a").read_text() == "mine"
-
-    with (
-        pytest.raises(ConfigurationError, match="holds files already; choose a new folder"),
-        new_folder(target),
-    ):
-        pass
-
     assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def write(target, name="a"):
+    with new_folder(target) as folder:
+        (folder / name).touch()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_another_process_and_files_of_others(tmp_path, exists):
+    """A process that runs is waited for, one that was killed leaves remains, others own files."""
+    target = tmp_path / "out"
+    if exists:
+        target.mkdir()
+    unfinished = temporary_path((target if exists else tmp_path) / ".out")
+
+    def of_process(pid):
+        path = unfinished.with_name(unfinished.name.replace(f"-{os.getpid()}-", f"-{pid}-"))
+        path.mkdir()
+        (path / "a").touch()
+        publish_json(path / ".moved.json", {"a": None, "b": None})
+        return path
+
+    running = of_process(os.getppid())
+    with refused(f"process {os.getppid()} .*{running.name}"):
+        write(target)
+    assert (running / "a").exists()
+    shutil.rmtree(running)
+
+    of_process(2**22 + 1)  # killed while files were moved
+    if exists:
+        (target / "b").touch()
+    mine = tmp_path / ".out.partial" / "a"
+    mine.parent.mkdir()
+    mine.touch()
+    (tmp_path / ".out.tmp").touch()
+    write(target)
+
+    assert files_below(tmp_path) == {"out/a", ".out.partial/a", ".out.tmp"}
+    with refused("holds files already: a"):
+        write(target, "b")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_first_of_two_is_published(tmp_path, exists):
+    target, link = tmp_path / "out", tmp_path / "link"
+    link.symlink_to(target)
+    if exists:
+        target.mkdir()
+
+    with refused("holds files already: b"), new_folder(link) as folder:
+        (folder / "a").touch()
+        target.mkdir(exist_ok=True)
+        (target / "b").touch()
+
+    assert files_below(target) == {"b"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
 
 
 def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
@@ -102,7 +155,7 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
     assert repack_shards(["s3://bucket/set", "--output", str(tmp_path / "out")]) == 64
     assert "s3://bucket/set: expected a local folder" in capsys.readouterr().err
     assert repack_shards([source, "--output", str(tmp_path / "set")]) == 64
-    assert "holds a shard set already" in capsys.readouterr().err
+    assert "index.arrow, manifest.json" in capsys.readouterr().err
 
 
 def test_damaged_blocks_are_left_out_on_request(shard_sets, tmp_path, capsys):

@@ -19,6 +19,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.block_options import Codec, Container
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import (
     DamagedBlock,
@@ -32,7 +33,7 @@ from clozeline.pipeline.shards import (
 from clozeline.repair import rebuild_hint
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
-from clozeline.tools.output_folder import local_folder, new_files
+from clozeline.tools.output_folder import local_folder, new_folder
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 _MAGIC_BYTES: Final = 8
@@ -111,7 +112,8 @@ def repack(
     tables = source.path.parent.glob("documents-*.arrow") if old.kind == "tokens" else ()
     infos: list[ShardInfo] = []
 
-    with new_files(output) as target:
+    with new_folder(output) as folder:
+        target = Output(folder)
         for number, shard in enumerate(old.shards):
             name = str(Path(shard.path).with_suffix(f".{layout['container']}"))
             if left_out is None:
@@ -152,7 +154,7 @@ def repack(
         }
 
         return write_manifest(
-            output, columns=source.columns, shards=infos, output=target, **layout, **fields
+            folder, columns=source.columns, shards=infos, output=target, **layout, **fields
         )
 
 

@@ -35,9 +35,9 @@ from clozeline.extensions.compression.comparison import (
 from clozeline.extensions.compression.methods import Batch, Method
 from clozeline.extensions.compression.registries import METHODS
 from clozeline.extensions.compression.written_models import (
-    model_folder,
     write_compressed,
     write_record,
+    write_tokenizer,
 )
 from clozeline.extensions.published.commands.export_model import export_quantized
 from clozeline.extensions.published.conversion.export import export_checkpoint
@@ -56,6 +56,7 @@ from clozeline.tools.command import (
     run_as_script,
     run_tool,
 )
+from clozeline.tools.output_folder import new_folder
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -125,23 +126,24 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
             f"{source}: holds a body without a head, which no tool reads; fine-tune it first"
         )
 
-    with model_folder(options.output, source, run.tokenizer_folder):
-        compressed = method.compress(dense, _calibration(run, method, options))
-        write_record(options.output, run, options.method, method, compressed.lines)
+    output = options.output
+    with new_folder(output) as folder:
+        write_tokenizer(folder, source, run.tokenizer_folder)
+        compressed = method.compress(dense, _calibration(run, folder, method, options))
+        write_record(folder, run, options.method, method, compressed.lines)
+        smaller = compressed.checkpoint
         if method.quantization is None:
-            write_compressed(run, options.output, compressed.checkpoint, options.method)
+            write_compressed(run, folder, output, smaller, options.method)
         else:
-            _write_integers(run, dense, options.output, compressed.checkpoint, method.quantization)
+            _write_integers(run, dense, folder, output, smaller, method.quantization)
 
     sys.stdout.write(
-        "".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines))
+        "".join(f"{line}\n" for line in (f"{output}: {options.method}", *compressed.lines))
     )
     is_run = run.config is not None and method.quantization is None
-    smaller = replace(compressed.checkpoint, files=() if is_run else (options.output / WEIGHTS,))
+    smaller = replace(smaller, files=() if is_run else (output / WEIGHTS,))
     after = (
-        replace(run, checkpoint=smaller)
-        if is_run
-        else TrainedModel(options.output, smaller, run.recorded)
+        replace(run, checkpoint=smaller) if is_run else TrainedModel(output, smaller, run.recorded)
     )
 
     return [replace(run, checkpoint=dense), after]
@@ -150,6 +152,7 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
 def _write_integers(
     run: TrainedModel,
     dense: Checkpoint,
+    folder: Path,
     output: Path,
     smaller: Checkpoint,
     quantization: Quantization,
@@ -159,14 +162,19 @@ def _write_integers(
         export_checkpoint(dense)
         integers_of_class(dense, quantization)
     except ConfigurationError as error:
-        write_imported(output, smaller, run.folder)
+        write_imported(folder, smaller, run.folder)
         sys.stdout.write(f"{output}: in our format, which transformers does not load: {error}\n")
     else:
-        export_quantized(run, output, quantization)
+        export_quantized(run, folder, output, quantization)
 
 
-def _calibration(run: TrainedModel, method: Method, options: CompressOptions) -> list[Batch]:
-    """Return the calibration rows that a method reads, a batch each."""
+def _calibration(
+    run: TrainedModel, folder: Path, method: Method, options: CompressOptions
+) -> list[Batch]:
+    """Return the calibration rows that a method reads, a batch each.
+
+    `folder` has the tokenizer.
+    """
     if not (
         method.calibrates and options.rows and (options.data is not None or run.config is not None)
     ):
@@ -175,8 +183,7 @@ def _calibration(run: TrainedModel, method: Method, options: CompressOptions) ->
         shards = open_shards(options.data)
     else:
         shards = open_first_set(run.folder, run.require_config().data)
-    # with the tokenizer that is there by now
-    refuse_other_ids(TrainedModel(options.output, run.checkpoint), shards, "data")
+    refuse_other_ids(TrainedModel(folder, run.checkpoint), shards, "data")
     return list(draw_rows(shards, options.rows, options.seed))
 
 

@@ -25,7 +25,7 @@ from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
-from clozeline.tools.output_folder import local_folder, new_files
+from clozeline.tools.output_folder import new_folder
 
 _ZSTD_LEVEL: Final = 3
 """Compression level of zstandard."""
@@ -118,10 +118,9 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
     suffix, write = _WRITERS[options.format]
     total = 0
 
-    with new_files(local_folder(options.output)) as target:
+    with new_folder(options.output) as output:
         for file in files:
-            with target.file(file.stem + suffix) as temporary:
-                total += write(file, temporary)
+            total += write(file, output / f"{file.stem}{suffix}")
 
     return total, len(files)
 

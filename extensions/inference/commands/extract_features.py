@@ -15,9 +15,8 @@ from typing import Annotated
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, plural
+from clozeline.errors import plural
 from clozeline.extensions.inference.feature_files import (
-    MANIFEST,
     FeatureChoice,
     Pool,
     Precision,
@@ -28,6 +27,7 @@ from clozeline.pipeline.tables import find_text_files, read_named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
+from clozeline.tools.output_folder import new_folder
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
@@ -38,7 +38,7 @@ class ExtractOptions(CheckpointChoice, RunArgument):
     input: UserPath
     """file or folder of texts"""
     output: OutputPath
-    """folder for features.arrow and features.json; it must not hold features yet"""
+    """new folder for features.arrow and features.json"""
     layer: int | str = "last"
     """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum;
     scalar_mix, if a head has learned one; table, the token embeddings without context"""
@@ -58,11 +58,6 @@ def extract(options: ExtractOptions) -> str:
     """Write the vectors; return a summary line."""
     from clozeline.model.checkpoints.checkpoint import fill_absent_heads
 
-    if (options.output / MANIFEST).exists():
-        raise ConfigurationError(
-            f"output: {options.output} holds something already ({MANIFEST}); choose a new folder"
-        )
-
     hashes = {path.name: file_hash(path) for path in find_text_files(options.input)}
     opened = TrainedModel.open(options.run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
@@ -75,14 +70,9 @@ def extract(options: ExtractOptions) -> str:
 
     chosen = FeatureChoice(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
-    manifest = write_features(
-        options.output,
-        trained,
-        objective,
-        read_named_texts(options.input, options.normalize),
-        chosen,
-        description,
-    )
+    texts = read_named_texts(options.input, options.normalize)
+    with new_folder(options.output) as folder:
+        manifest = write_features(folder, trained, objective, texts, chosen, description)
 
     rows = plural(manifest["rows"], "vector")
     text_count = plural(manifest["texts"], "text")

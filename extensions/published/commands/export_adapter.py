@@ -20,8 +20,9 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
-from clozeline.tools.model_folder import require_empty, write_tensors
+from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.options import CheckpointChoice
+from clozeline.tools.output_folder import new_folder, require_empty
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _KEYS_SET_BY_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
@@ -94,8 +95,6 @@ def _export(options: ExportAdapterOptions) -> None:
     config = original.config
     ids = original.token_ids
     export = export_adapter(base, adapter, checkpoint.trained, model_type=key_map.model_type)
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
     # The transformers class with the run's head needs further keys: those that config.json of the
     # base model lacks, or has with another value.
     base_keys = key_map.configuration.write(config, original.vocab_size, ids)
@@ -119,9 +118,12 @@ def _export(options: ExportAdapterOptions) -> None:
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
     )
 
-    publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
-    publish_json(options.output / "adapter_config.json", config_keys)
+    with new_folder(options.output) as folder:
+        write_tensors(folder / "adapter_model.safetensors", export.tensors, export.metadata)
+        publish_text(folder / "README.md", card)
+        publish_json(folder / "adapter_config.json", config_keys)
+
     origin = f"imported from {options.run}" if source is None else f"step {run.step}"
     print(f"{options.output}: {kind}, {parameters:,} parameters, {origin}")
     for module in export.config.get("modules_to_save", ()):

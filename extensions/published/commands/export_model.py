@@ -30,9 +30,8 @@ from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.pipeline.tokenize.published.folders import MODEL
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
-from clozeline.tools.model_folder import require_empty
 from clozeline.tools.options import CheckpointChoice
-from clozeline.tools.output_folder import new_folder
+from clozeline.tools.output_folder import new_folder, require_empty
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _EXIT_NO_TRANSFORMERS_CLASS: Final = 64
@@ -97,15 +96,20 @@ def _export(options: ExportModelOptions) -> int:
     return 0
 
 
-def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
-    """Export a model to transformers with quantized (integer) weights of the linear layers."""
+def export_quantized(
+    trained: TrainedModel, folder: Path, output: Path, quantization: Quantization
+) -> None:
+    """Export a model to transformers with quantized (integer) weights of the linear layers.
+
+    The files are written to `folder`, which becomes `output`.
+    """
     options = ExportModelOptions(source=trained.folder, output=output)
     checkpoint = exported_form(trained)
     request = ExportRequest(quantization=quantization)
     plan = plan_export(
         checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded
     )
-    print(*_write_and_verify(output, plan, checkpoint, trained, options), sep="\n")
+    print(*_write_and_verify(folder, plan, checkpoint, trained, options), sep="\n")
 
 
 def _write_and_verify(

@@ -7,9 +7,7 @@ on: an imported model, a transformers folder, or a training run. OUTPUT gets a m
 it for peft again, and `model.init_from` trains it further.
 """
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from clozeline.command_line import Positional
@@ -38,8 +36,10 @@ def _import(options: ImportAdapterOptions) -> None:
     from clozeline.extensions.published.conversion.adapter_import import import_adapter
     from clozeline.extensions.published.export_plan import exported_form
     from clozeline.extensions.published.imported_folder import write_imported
+    from clozeline.model.checkpoints.import_record import IMPORT_RECORD
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-    from clozeline.tools.model_folder import TOKENIZER, require_empty
+    from clozeline.tools.model_folder import TOKENIZER
+    from clozeline.tools.output_folder import new_folder, require_empty
     from clozeline.train.checkpoint.trained_model import TrainedModel
 
     require_empty(options.output)
@@ -47,17 +47,15 @@ def _import(options: ImportAdapterOptions) -> None:
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
     notes = [*checkpoint.notes]
 
-    if options.no_tokenizer:
-        notes.append("without a tokenizer")
-    elif base.tokenizer_folder is None:
-        notes.append(add_tokenizer(options.base, options.output / TOKENIZER, checkpoint.vocab_size))
-    else:
-        with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
-            import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
-        import_tokenizer(base.tokenizer_folder, options.output / TOKENIZER)
+    with new_folder(options.output, last=IMPORT_RECORD) as folder:
+        if options.no_tokenizer:
+            notes.append("without a tokenizer")
+        elif base.tokenizer_folder is None:
+            notes.append(add_tokenizer(options.base, folder / TOKENIZER, checkpoint.vocab_size))
+        else:
+            import_tokenizer(base.tokenizer_folder, folder / TOKENIZER)
+        write_imported(folder, checkpoint, options.source)
 
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
 
     assert adapter is not None

@@ -7,7 +7,6 @@ has one, and model.json with the origin and its commit. No code of DIR_IN is run
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,32 +38,33 @@ class ImportOptions:
 
 def _import(options: ImportOptions) -> None:
     from clozeline.extensions.published.imported_folder import write_imported
-    from clozeline.model.checkpoints.import_record import MODEL
+    from clozeline.model.checkpoints.import_record import IMPORT_RECORD, MODEL
     from clozeline.model.checkpoints.reading import read_checkpoint
-    from clozeline.tools.model_folder import TOKENIZER, require_empty
+    from clozeline.tools.model_folder import TOKENIZER
+    from clozeline.tools.output_folder import new_folder
 
     source = options.source
-    folder = options.output
-    require_empty(folder)
 
     if (source / MODEL).is_file():
         raise ConfigurationError(
             f"{source}: holds {MODEL}, it has been imported already: use it as it is"
         )
 
-    checkpoint = read_checkpoint(source, strict=options.strict)
-    rows = checkpoint.vocab_size
-    tokenizer = (
-        "without a tokenizer"
-        if options.no_tokenizer
-        else add_tokenizer(source, folder / TOKENIZER, rows)
-    )
+    with new_folder(options.output, last=IMPORT_RECORD) as folder:
+        checkpoint = read_checkpoint(source, strict=options.strict)
+        rows = checkpoint.vocab_size
+        tokenizer = (
+            "without a tokenizer"
+            if options.no_tokenizer
+            else add_tokenizer(source, folder / TOKENIZER, rows)
+        )
+        write_imported(folder, checkpoint, source)
 
-    write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     model_type = checkpoint.model_type
     family = checkpoint.config.family
-    print(f"{folder}: {model_type}, family {family}, {count:,} parameters, vocabulary {rows:,}")
+    about = f"{model_type}, family {family}, {count:,} parameters, vocabulary {rows:,}"
+    print(f"{options.output}: {about}")
     print(*(f"  {note}" for note in (*checkpoint.notes, tokenizer)), sep="\n")
 
 
@@ -78,19 +78,15 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
     ):
         return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZER_FILES)}, *.model"
 
-    with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
-        size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size
+    tokenizer = import_tokenizer(source, folder)
+    size = tokenizer.vocabulary.size
     if size > rows:
         raise ConfigurationError(
             f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong "
             "together; --no-tokenizer imports the model alone"
         )
 
-    tokenizer = import_tokenizer(source, folder)
-    line = (
-        f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint "
-        f"{tokenizer.vocabulary.fingerprint[:16]}"
-    )
+    line = f"tokenizer: {size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
     return "\n  ".join(
         [line, *(f"assumed: {note}" for note in PublishedMetadata.find(folder).notes)]
     )

@@ -62,7 +62,7 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     assert facts["input"] == {"texts.jsonl": file_hash(texts)}
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5
     assert extract_features(words) == 64
-    assert "holds something already" in capsys.readouterr().err
+    assert "holds files already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
