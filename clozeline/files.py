@@ -49,6 +49,11 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether `temporary_path` made the name of a path."""
+    return _TEMPORARY.search(path.name) is not None
+
+
 def owner_of(temporary: Path) -> int | None:
     """Return the process that writes a temporary path, 0 if it has ended, None if nobody knows.
 

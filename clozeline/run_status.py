@@ -17,7 +17,7 @@ from clozeline.files import process_start, read_json, replacing, still_runs
 _STATUS: Final = "status.json"
 _PAUSE_S: Final = 1.0
 """Minimum seconds between two renewals: replacing the file costs as much as a record."""
-_UNKNOWN: Final = "unknown"
+UNKNOWN: Final = "unknown"
 
 
 class StatusFile:
@@ -88,7 +88,7 @@ class RunStatus:
     @property
     def text(self) -> str:
         """The status of a training as text."""
-        if self.state == _UNKNOWN:
+        if self.state == UNKNOWN:
             return "not known, status.json is damaged; a start writes it again"
         step = "before step 1" if self.step is None else f"step {self.step}"
         rollbacks = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
@@ -105,7 +105,7 @@ def read_status(folder: Path) -> RunStatus | None:
         status = {}
 
     if not isinstance(status.get("state"), str):
-        return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
+        return RunStatus(UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
     # any field may be damaged
     step = status.get("step")
     checkpoint = status.get("checkpoint")

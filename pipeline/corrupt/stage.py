@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, TypedDict
@@ -276,6 +276,10 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     cpu_seconds_per_mb = 0.022
     equations = (_SAMPLE_EQUATION,)
     needs = ("group",)
+
+    @property
+    def set_names(self) -> Collection[str]:
+        return [entry.set_label for entry in self.config]
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         shards = open_shards(self.recipe.folder("encode"), check_files=False)

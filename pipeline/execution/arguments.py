@@ -62,12 +62,11 @@ class Describer:
                 arguments[name] = value
             else:
                 shared[name] = value
-        if shared:
-            key = (id(kind), *map(id, shared.values()))
-            known = self._known.get(key)
-            if known is None:  # it keeps the values, whose ids would be given to others
-                known = self._known[key] = (shared, self._describe_options(shared))
-            arguments[OPTIONS] = known[1]
+        key = (id(kind), *map(id, shared.values()))
+        known = self._known.get(key)
+        if known is None:  # it keeps the values, whose ids would be given to others
+            known = self._known[key] = (shared, self._describe_options(shared))
+        arguments[OPTIONS] = known[1]
         return arguments
 
     def _describe_options(self, shared: Mapping[str, Any]) -> str:

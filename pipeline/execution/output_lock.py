@@ -109,7 +109,7 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     with ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            _hold(stack.enter_context(open_unlinked(folder / ".lock", "w")), holder, cache(waiting))
+            _hold(stack.enter_context(open_unlinked(folder / ".lock", "a")), holder, cache(waiting))
         stack.enter_context(holder.renewed())
         yield
 

@@ -15,6 +15,7 @@ from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import (
     plan_view,
     preview_stages,
+    refuse_foreign_files,
     run_recipe,
 )
 from clozeline.pipeline.execution.stage_run import WORK_IS_DONE
@@ -59,6 +60,8 @@ def run_stages(
 def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | None) -> int:
     """Show the units that `run_stages` would keep and make, without writing."""
     check_recipe(recipe)
+    names = stages_of(recipe, last)
+    refuse_foreign_files(recipe, names)
     plan = load_plan(recipe, verify=verify)
     executor = recipe.executor
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
@@ -68,7 +71,6 @@ def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | No
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         show_line(f"files that are skipped by their names: {skipped}")
 
-    names = stages_of(recipe, last)
     previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)
     print_view(plan_view(plan, previews), Terminal())
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
-from clozeline.files import publish_json, publish_text, read_json
+from clozeline.files import choose_page_path, publish_json, publish_text, read_json
 from clozeline.pipeline.execution.report_page import run_page
 from clozeline.pipeline.execution.stages import StageSummary, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
@@ -70,9 +70,9 @@ def _package_versions() -> dict[str, str]:
 def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
     """Write `report.html` of a run if a stage wrote its report later; return the page.
 
-    `names` are its complete stages, in order.
+    `names` are its complete stages, in order. A `report.html` of somebody else stays.
     """
-    path = recipe.output_folder / "report.html"
+    path = choose_page_path(recipe.output_folder / "report.html")
     stages = [stage_of(recipe, name) for name in names]
     newest = max((each.folder / _NAME).stat().st_mtime_ns for each in stages)
     if not path.exists() or path.stat().st_mtime_ns <= newest:

@@ -1,11 +1,12 @@
 """Run the stages of a recipe in order; preview which units a run keeps, and which it makes."""
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clozeline.errors import ClozelineError, ConfigurationError, plural
+from clozeline.errors import ClozelineError, ConfigurationError, join_names, plural
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
@@ -21,14 +22,19 @@ from clozeline.pipeline.execution.stages import (
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     KnownRecords,
+    UnitRecord,
+    find_files,
+    holds_records,
     require_equal,
     without_collections,
 )
 from clozeline.pipeline.recipe import Recipe
 from clozeline.report.terminal_view import print_view
 from clozeline.report.views import Section, Table
+from clozeline.run_status import UNKNOWN, read_status
 from clozeline.terminal import duration, size_text
 
+_MOST_NAMED_FILES: Final = 3
 _INPUT_REASONS: Final = (NEW, INPUT_CHANGED)
 """Reasons that the changes of the inputs say better."""
 _MOST_REASONS: Final = 3
@@ -59,6 +65,7 @@ def run_recipe(
         progress.report("another run is writing this output: waiting for it")
 
     output = recipe.output_folder
+    refuse_foreign_files(recipe, [reading.name] * bool(reading.tasks) + names)
     with hold_output(output, wait), progress.recorded(output):
         known = KnownRecords()
         if reading.tasks:
@@ -90,6 +97,24 @@ def run_recipe(
                 raise run.stage.empty_output_error(counts)
             if "documents_out" in counts:
                 giver = run
+
+
+def refuse_foreign_files(recipe: Recipe, names: Iterable[str]) -> None:
+    """Raise ConfigurationError if files that no run has written are where the stages write."""
+    output = recipe.output_folder
+    if (status := read_status(output)) is not None and status.state == UNKNOWN:
+        raise ConfigurationError(
+            f"output={output}: expected the status.json of a run, got another file or a damaged "
+            "one: move it away, or choose another folder with output=DIR"
+        )
+    for name in names:
+        folder = recipe.folder(name)
+        if not holds_records(folder) and (found := find_files(folder)):
+            raise ConfigurationError(
+                f"output={output}: the stage {name} writes to {folder}, which holds files that no "
+                f"run has written: {join_names(found, _MOST_NAMED_FILES)}: move them away, or "
+                "choose another folder with output=DIR"
+            )
 
 
 @dataclass(frozen=True)
@@ -145,6 +170,9 @@ class StagePreview:
 
     def explain(self) -> Iterator[str]:
         """Yield why units must run, or may have to."""
+        for label in self.run.unnamed_sets:
+            path = shlex.quote(str(self.run.stage.folder / label))
+            yield f"the recipe no longer names {label}, which stays; to remove it: rm -r {path}"
         if self.changed and all(state.unit_seconds is None for state in self.run.states):
             yield "first run"
             return
@@ -156,6 +184,15 @@ class StagePreview:
         waits = Counter(why for state in self.run.states for why in state.waiting.values())
         for why, count in waits.most_common(_MOST_REASONS):
             yield f"{why}: 0 to {count:,}"
+        listing = [state for state in self.run.states if state.work.lists_units]
+        folder = self.run.stage.folder
+        if replaced := sum(
+            UnitRecord.path(folder, state.work.name, unit).exists()
+            for state in listing
+            for unit in state.changed
+        ):
+            sets = plural(replaced, "published set")
+            yield f"{sets} may be written again: end trainings that read them first"
 
 
 def preview_stages(

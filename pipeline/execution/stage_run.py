@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import flatten
 from clozeline.errors import (
     IntegrityError,
@@ -19,7 +21,7 @@ from clozeline.errors import (
     StorageError,
     join_names,
 )
-from clozeline.files import publish, publish_json, publish_text, read_json
+from clozeline.files import publish, publish_json, publish_text, read_json, sweep
 from clozeline.pipeline.execution.arguments import OPTIONS, Describer
 from clozeline.pipeline.execution.contents import Contents
 from clozeline.pipeline.execution.equations import StageRow
@@ -35,9 +37,8 @@ from clozeline.pipeline.execution.stages import (
 from clozeline.pipeline.execution.unit_inputs import SEPARATOR
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
+    MARKER_ENDING,
     RECORDS,
-    RUNNING,
-    TEMPORARY,
     Arguments,
     Counts,
     KnownRecords,
@@ -45,7 +46,11 @@ from clozeline.pipeline.execution.unit_record import (
     StageCounts,
     UnitRecord,
     add_counts,
+    find_files,
+    is_intermediate,
     options_path,
+    read_records,
+    remove_files,
 )
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
 from clozeline.reporting import Reporting
@@ -54,10 +59,11 @@ WORK_IS_DONE: Final = (
     "the outputs of the stages are complete; this is a bug in Clozeline: please report this line"
 )
 """Message if the summary of finished work fails."""
-# Files of a stage's folder that no record lists.
 _UNRECORDED_FILES: Final = ("config.yaml", "plan.json", "report.json")
+"""Files that we write into a stage's folder and no record lists."""
 NEW: Final = "new"
 """Reason to run a unit that has no record."""
+_MOST_NAMED_FILES: Final = 3
 _MOST_CHANGES: Final = 3
 """Most changed keys of the options that a reason names."""
 
@@ -118,6 +124,8 @@ class StageRun(Generic[StageCounts]):
         self.force = force
         self.states: list[PassState] = []
         """passes whose units are complete"""
+        self.unnamed_sets: dict[str, list[UnitRecord]] = {}
+        """records of published sets that the recipe no longer names, by name"""
         self._describer = Describer()
         self._contents = Contents(stage, known, verify=verify)
 
@@ -146,12 +154,26 @@ class StageRun(Generic[StageCounts]):
             elif reason:
                 reasons[name] = reason
 
+        removed = []
+        for record in filter(None, others):
+            if label := self._find_unnamed_set(record):
+                self.unnamed_sets.setdefault(label, []).append(record)
+            else:
+                removed.append(record)
+
         if others or reused:
             self.known.forget_values()
         seconds = [record.cpu_seconds for record in found.values() if record]
         mean = sum(seconds) / len(seconds) if seconds else None
-        removed = list(filter(None, others))
         return PassState(work, arguments, reasons, waiting, reused, removed, mean)
+
+    def _find_unnamed_set(self, record: UnitRecord) -> str:
+        """Return the published set that a record belongs to if the recipe does not name it."""
+        files = [Path(name) for name in record.outputs if not is_intermediate(name)]
+        if not files or not (names := self.stage.set_names) or files[0].parts[0] in names:
+            return ""
+        is_published = (self.stage.folder / files[0].parent / "manifest.json").exists()
+        return files[0].parts[0] if is_published else ""
 
     def _find_elsewhere(
         self, work: Pass[StageCounts], name: str, given: Arguments
@@ -188,7 +210,7 @@ class StageRun(Generic[StageCounts]):
         def expand(arguments: Arguments) -> dict[str, Any]:
             digest = arguments.get(OPTIONS, "")
             options = self._describer.options.get(digest) or read_json(options_path(folder, digest))
-            return flatten({**arguments, **(options or {}), OPTIONS: ""})
+            return flatten({**arguments, **(options or {}), OPTIONS: "", "checksum": ""})
 
         old = expand(before)
         new = expand(now)
@@ -238,15 +260,14 @@ class StageRun(Generic[StageCounts]):
         stage = self.stage
         folder = self.stage.folder
         previous = read_report(folder)
-        publish_text(folder / "config.yaml", recipe_text(stage.recipe))
         skipped = True
 
         for work in () if self.states else stage.passes():
             state = self.examine(work)
             for record in state.removed:
                 record.remove(folder)
-            if state.reasons or state.reused:
-                self._publish_options()
+            self._publish_options()  # in a new stage, it says that the folder is ours
+            publish_text(folder / "config.yaml", recipe_text(stage.recipe))
             for unit, other in state.reused.items():
                 self._take(work, unit, other)
             if state.reasons:
@@ -257,9 +278,9 @@ class StageRun(Generic[StageCounts]):
             skipped = skipped and state.is_kept
             self.states.append(state)
 
-        if not (skipped := skipped and not self._has_other_passes()):
+        if not (skipped := skipped and not self._has_leftovers()):
             self._require_unchanged(self.finished)
-            self._remove_stale_files()
+            self._remove_leftovers(progress)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
 
     def _restore_intermediates(self, progress: Progress) -> None:
@@ -294,7 +315,7 @@ class StageRun(Generic[StageCounts]):
         """Write the options that the records of the units name."""
         for digest, options in self._describer.options.items():
             if not (path := options_path(self.stage.folder, digest)).exists():
-                publish_json(path, options)
+                publish_json(path, add_checksum(options))
 
     def _take(self, work: Pass[StageCounts], unit: str, other: Path) -> None:
         """Take a unit from the stage of another output."""
@@ -317,24 +338,47 @@ class StageRun(Generic[StageCounts]):
                     f"{change} while {self.stage.name} read it: run the same command again"
                 )
 
-    def _has_other_passes(self) -> bool:
-        """Return whether there are records of passes that the stage no longer has."""
+    def _has_leftovers(self) -> bool:
+        """Return whether there are markers, or records of passes that the stage no longer has."""
+        records = self.stage.folder / RECORDS
         own = {OPTIONS, *(state.work.name for state in self.states)}
-        others = (self.stage.folder / RECORDS).glob("*")
-        return any(next(path.iterdir(), None) for path in others if path.name not in own)
+        return any(records.glob(f"*/*{MARKER_ENDING}")) or any(
+            next(path.iterdir(), None) for path in records.glob("*") if path.name not in own
+        )
 
-    def _remove_stale_files(self) -> None:
-        """Remove files that no record lists, so that outputs of two configurations never mix."""
+    def _remove_leftovers(self, progress: Progress) -> None:
+        """Remove what other passes and killed units have written, so that outputs never mix.
+
+        All other files stay, because they are not ours.
+        """
         folder = self.stage.folder
-        listed = {folder / name for name in _UNRECORDED_FILES}
-        for record in self.finished:
-            listed |= {folder / relative for relative in record.outputs}
-            listed.add(UnitRecord.path(folder, record.pass_name, record.unit))
-            listed.add(options_path(folder, record.arguments.get(OPTIONS, "")))
+        passes = [state.work.name for state in self.states]
+        for record in read_records(folder):
+            if record.pass_name not in passes:
+                record.remove(folder)
 
-        for path in folder.rglob("*"):
-            if path.relative_to(folder).parts[0] != LOGS and path not in listed and path.is_file():
-                path.unlink()
+        listed = set(_UNRECORDED_FILES)
+        for record in chain(self.finished, *self.unnamed_sets.values()):
+            listed |= record.outputs.keys()
+            for path in (
+                UnitRecord.path(folder, record.pass_name, record.unit),
+                options_path(folder, record.arguments.get(OPTIONS, "")),
+            ):
+                listed.add(str(path.relative_to(folder)))
+
+        markers = [*(folder / RECORDS).glob(f"*/*{MARKER_ENDING}")]
+        published = {name for path in markers for name in path.read_text("utf-8").splitlines()}
+        options = options_path(folder, "").parent.glob("*.json")
+        unused = {str(path.relative_to(folder)) for path in (*markers, *options)}
+        remove_files(folder, (published | unused) - listed)
+        sweep(folder)
+
+        others = [name for name in find_files(folder) if name not in listed]
+        if others := [name for name in others if Path(name).parts[0] != LOGS]:
+            progress.report(
+                f"{self.stage.name}: these files in {folder} are not of a run, and stay: "
+                f"{join_names(others, _MOST_NAMED_FILES)}"
+            )
 
     def _run_pass(self, state: PassState, units: Sequence[str], progress: Progress) -> None:
         """Run units of a pass and read their records; PartialFailureError if some failed."""
@@ -419,9 +463,9 @@ class StageRun(Generic[StageCounts]):
         if not is_reported:
             write_stage_report(folder, summary, records)
 
-        shutil.rmtree(folder / RUNNING, ignore_errors=True)
         if not stage.recipe.keep_intermediates:
-            shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
+            outputs = chain.from_iterable(record.outputs for record in records)
+            remove_files(folder, filter(is_intermediate, outputs))
         done = "already complete" if skipped else f"done in {seconds:.1f} s"
         progress.report(f"{stage.name}: {done}")
         return summary

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,7 +33,7 @@ from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
-    RUNNING,
+    MARKER_ENDING,
     Arguments,
     Counts,
     Output,
@@ -161,6 +161,14 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         if name == "tokenizer":
             return tokenizer_stage(self.recipe).folder
         return self.recipe.folder(name)
+
+    @property
+    def set_names(self) -> Collection[str]:
+        """Return the names of the sets that the recipe asks for, which are folders of the stage.
+
+        A published set of another name stays. A stage without named sets has none.
+        """
+        return ()
 
     @abstractmethod
     def passes(self) -> Iterable[Pass[StageCounts]]:
@@ -364,7 +372,7 @@ class UnitRunner:
 
     def _marker(self, unit: str) -> Path:
         """Return the file that exists while a unit runs, and remains if its process dies."""
-        return self.stage.folder / RUNNING / f"{self.work.name}-{unit}"
+        return self.path(unit).with_suffix(MARKER_ENDING)
 
     def __call__(self, unit: str) -> None:
         folder = self.stage.folder
@@ -372,10 +380,10 @@ class UnitRunner:
 
         with writing(marker):
             marker.parent.mkdir(parents=True, exist_ok=True)
-            open_unlinked(marker, "w").close()
+            open_unlinked(marker, "a").close()
 
         inputs = UnitInputs(self.stage.find_folder)
-        output = Output(folder)
+        output = Output(folder, marker=marker)
         start = time.process_time()
 
         try:
@@ -387,6 +395,7 @@ class UnitRunner:
                 message = cannot_write(folder, error)
             trace = "" if message else message_text(traceback.format_exc())
             self.fail(unit, message or message_text(repr(error)), code, trace)
+            output.files.clear()
         else:
             self._save(
                 unit,
@@ -397,8 +406,10 @@ class UnitRunner:
                 cpu_seconds=round(time.process_time() - start, 6),
             )
 
+        # a marker stays if it lists files that the record does not: those of an earlier try
         with suppress(OSError):
-            marker.unlink()
+            if set(marker.read_text(encoding="utf-8").splitlines()) <= output.files.keys():
+                marker.unlink()
 
     def _save(self, unit: str, **fields: Any) -> None:
         arguments = self.arguments[unit]

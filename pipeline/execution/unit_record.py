@@ -11,15 +11,16 @@ import gc
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from clozeline.checksummed_json import read_canonical, write_canonical
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import file_hash, publish
+from clozeline.files import file_hash, is_temporary, publish
 from clozeline.recorded_file import RecordedFile
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ _ALWAYS: Final = ("arguments", "reads", "counts", "outputs")
 """Fields of a record that are stored even if they are empty."""
 _REQUEST_BYTES: Final = 1 << 16
 """Bytes that one request reads of a record; few are longer."""
-RUNNING: Final = "running"
-"""Folder with a marker for each unit that runs, in a stage's folder."""
+MARKER_ENDING: Final = ".running"
+"""End of the name of a marker, which is next to the record of its unit while that runs, and lists
+what the unit has published. It remains if the process dies."""
 
 
 def add_counts(total: NestedCounts, more: NestedCounts) -> NestedCounts:
@@ -77,6 +79,8 @@ class Output:
 
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    marker: Path | None = None
+    """file that lists what is published, so that it is known to be ours if the process dies"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -86,6 +90,9 @@ class Output:
         """
         with publish(self.folder / relative) as temporary:
             yield temporary
+            if self.marker is not None:
+                with self.marker.open("a", encoding="utf-8") as listing:
+                    listing.write(f"{relative}\n")
             self.files[relative] = {
                 "bytes": temporary.stat().st_size,
                 "xxh3_128": file_hash(temporary),
@@ -166,8 +173,7 @@ class UnitRecord:
 
         If a process dies in between, the next run removes the rest.
         """
-        for name in self.outputs:
-            (folder / name).unlink(missing_ok=True)
+        remove_files(folder, self.outputs)
         self.path(folder, self.pass_name, self.unit).unlink(missing_ok=True)
 
     def output(self, folder: Path, name: str) -> RecordedFile:
@@ -247,6 +253,39 @@ def without_collections() -> Iterator[None]:
         if was_enabled:
             gc.freeze()
             gc.enable()
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files that a stage has written to its folder, and the folders that become empty."""
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for above in sorted({above for path in paths for above in path.parents}, reverse=True):
+        if above.is_relative_to(folder) and above != folder:
+            with suppress(OSError):
+                above.rmdir()
+
+
+def holds_records(folder: Path) -> bool:
+    """Return whether a run has written into the folder of a stage.
+
+    Its first file there is a plan or the options of units, and both have a checksum.
+    """
+    for path in chain((folder / RECORDS).glob("*/*.json"), [folder / "plan.json"]):
+        with suppress(OSError, ValueError):
+            if path.is_file():
+                read_canonical(path.read_bytes(), path)
+                return True
+    return False
+
+
+def find_files(folder: Path) -> list[str]:
+    """Return the relative paths of the files in the folder of a stage, without temporary ones."""
+    return [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if not (is_temporary(path) or path.is_dir())
+    ]
 
 
 def options_path(folder: Path, digest: str) -> Path:

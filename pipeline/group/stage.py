@@ -363,6 +363,10 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             except ConfigurationError as error:
                 yield f"corrupt.{number}: {error}"
 
+    @property
+    def set_names(self) -> Collection[str]:
+        return [each.label for each in self.sets]
+
     def passes(self) -> Sequence[Pass[GroupCounts]]:
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
         shards = [

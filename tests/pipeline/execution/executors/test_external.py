@@ -152,7 +152,7 @@ def test_workers_and_a_driver_that_are_killed_give_the_bytes_of_a_local_run(tmp_
     driver = start(*command, "output=out", *workers, folder=here)
     with ThreadPoolExecutor() as pool:
         killed = pool.map(kill_at_random, [elsewhere] * 3, range(3))
-        until((here / "out/dedup/running").exists)
+        until(lambda: any((here / "out/dedup/records").glob("*/*.running")))
         driver.kill()
         end(driver)
         driver = start(*command, "output=out", *workers, folder=here)
