@@ -22,7 +22,6 @@ from clozeline.pipeline.execution.stages import (
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     KnownRecords,
-    UnitRecord,
     find_files,
     holds_records,
     require_equal,
@@ -184,15 +183,11 @@ class StagePreview:
         waits = Counter(why for state in self.run.states for why in state.waiting.values())
         for why, count in waits.most_common(_MOST_REASONS):
             yield f"{why}: 0 to {count:,}"
-        listing = [state for state in self.run.states if state.work.lists_units]
-        folder = self.run.stage.folder
-        if replaced := sum(
-            UnitRecord.path(folder, state.work.name, unit).exists()
-            for state in listing
-            for unit in state.changed
+        if any(
+            state.work.lists_units and state.changed and state.unit_seconds is not None
+            for state in self.run.states
         ):
-            sets = plural(replaced, "published set")
-            yield f"{sets} may be written again: end trainings that read them first"
+            yield "published sets are written again: end trainings that read them first"
 
 
 def preview_stages(

@@ -59,8 +59,8 @@ WORK_IS_DONE: Final = (
     "the outputs of the stages are complete; this is a bug in Clozeline: please report this line"
 )
 """Message if the summary of finished work fails."""
-_UNRECORDED_FILES: Final = ("config.yaml", "plan.json", "report.json")
-"""Files that we write into a stage's folder and no record lists."""
+_UNLISTED: Final = ("config.yaml", "plan.json", "report.json", LOGS, RECORDS)
+"""Files and folders of a stage that no record lists."""
 NEW: Final = "new"
 """Reason to run a unit that has no record."""
 _MOST_NAMED_FILES: Final = 3
@@ -357,24 +357,15 @@ class StageRun(Generic[StageCounts]):
             if record.pass_name not in passes:
                 record.remove(folder)
 
-        listed = set(_UNRECORDED_FILES)
-        for record in chain(self.finished, *self.unnamed_sets.values()):
-            listed |= record.outputs.keys()
-            for path in (
-                UnitRecord.path(folder, record.pass_name, record.unit),
-                options_path(folder, record.arguments.get(OPTIONS, "")),
-            ):
-                listed.add(str(path.relative_to(folder)))
-
-        markers = [*(folder / RECORDS).glob(f"*/*{MARKER_ENDING}")]
-        published = {name for path in markers for name in path.read_text("utf-8").splitlines()}
-        options = options_path(folder, "").parent.glob("*.json")
-        unused = {str(path.relative_to(folder)) for path in (*markers, *options)}
-        remove_files(folder, (published | unused) - listed)
+        kept = chain(self.finished, *self.unnamed_sets.values())
+        outputs = {name for record in kept for name in record.outputs}
+        for marker in (folder / RECORDS).glob(f"*/*{MARKER_ENDING}"):
+            remove_files(folder, {*marker.read_text("utf-8").splitlines()} - outputs)
+            marker.unlink()
         sweep(folder)
 
-        others = [name for name in find_files(folder) if name not in listed]
-        if others := [name for name in others if Path(name).parts[0] != LOGS]:
+        others = [name for name in find_files(folder) if name not in outputs]
+        if others := [name for name in others if Path(name).parts[0] not in _UNLISTED]:
             progress.report(
                 f"{self.stage.name}: these files in {folder} are not of a run, and stay: "
                 f"{join_names(others, _MOST_NAMED_FILES)}"
