@@ -101,10 +101,11 @@ def run_recipe(
 def refuse_foreign_files(recipe: Recipe, names: Iterable[str]) -> None:
     """Raise ConfigurationError if files that no run has written are where the stages write."""
     output = recipe.output_folder
-    if (status := read_status(output)) is not None and status.state == UNKNOWN:
+    status = read_status(output)
+    if status is not None and (status.state == UNKNOWN or status.step is not None):
         raise ConfigurationError(
-            f"output={output}: expected the status.json of a run, got another file or a damaged "
-            "one: move it away, or choose another folder with output=DIR"
+            f"output={output}: expected the status.json of a pipeline, got that of a training or "
+            "another file: move it away, or choose another folder with output=DIR"
         )
     for name in names:
         folder = recipe.folder(name)

@@ -217,7 +217,7 @@ class ShardRecord(Strict):
     rows: _Count
 
 
-class FileRecord(Strict):
+class SetFileRecord(Strict):
     """A file next to the shards."""
 
     path: _RelativePath
@@ -262,8 +262,8 @@ class Manifest(Strict):
     container: Container
     compression: CompressionRecord
     totals: Totals
-    index: FileRecord
-    token_counts: FileRecord | None = None
+    index: SetFileRecord
+    token_counts: SetFileRecord | None = None
     """How often each id occurs in the training documents of the corpus; None: unknown."""
     shards: Annotated[tuple[ShardRecord, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
     parents: tuple[Parent, ...] = Field(default=(), max_length=1000)

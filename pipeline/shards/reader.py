@@ -22,9 +22,9 @@ from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import (
     SIZE_LIMIT,
-    FileRecord,
     Manifest,
     ManifestError,
+    SetFileRecord,
     manifest_path,
 )
 from clozeline.pipeline.shards.set_table import set_table
@@ -84,7 +84,7 @@ def open_shards(
     return shards
 
 
-def _read_recorded(files: SetFiles, record: FileRecord) -> bytes | memoryview:
+def _read_recorded(files: SetFiles, record: SetFileRecord) -> bytes | memoryview:
     """Return the content of a file next to the shards; ManifestError if it has changed."""
     where = files.where(record.path)
     if files.is_remote:
