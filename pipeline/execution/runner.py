@@ -111,8 +111,8 @@ def refuse_foreign_files(recipe: Recipe, names: Iterable[str]) -> None:
         folder = recipe.folder(name)
         if not holds_records(folder) and (found := find_files(folder)):
             raise ConfigurationError(
-                f"output={output}: the stage {name} writes to {folder}, which holds files that no "
-                f"run has written: {join_names(found, _MOST_NAMED_FILES)}: move them away, or "
+                f"output={output}: the stage {name} writes to {folder}, which holds files, but no "
+                f"record of a run: {join_names(found, _MOST_NAMED_FILES)}: move them away, or "
                 "choose another folder with output=DIR"
             )
 
