@@ -165,7 +165,7 @@ class Engine:
         figures: dict[str, torch.Tensor] = {}
         inputs = self.inputs(batches[0], step)
 
-        for index, batch in enumerate(batches):
+        for index in range(len(batches)):
             is_last = index + 1 == len(batches)
 
             # forward: one loss per head
@@ -182,8 +182,6 @@ class Engine:
             # backward; add up losses and metrics on the device
             self.zero.backward(scaled, is_last)
             add_sums(losses, sums, figures)
-            for hook in self.hooks:
-                hook.after_backward(batch.tensors)
 
             # clip and update after the last micro-batch
             self.zero.update([*sums.values(), *figures.values()], is_last)

@@ -20,10 +20,6 @@ class RecordedSeries:
     """unit of the drawn values"""
     factor: float = 1.0
     """factor of the number"""
-    per: tuple[str, ...] = ()
-    """keys that lead to its divisor; none: the number itself is drawn"""
-    window: Annotated[int, Field(ge=1)] = 1
-    """with `per`: consecutive records over which both are summed before the division"""
     headline: bool = False
     """true if the last value is also one of the run's headline figures"""
 
@@ -31,7 +27,7 @@ class RecordedSeries:
     def title(self) -> str:
         """The title of the chart."""
         unit = f" ({self.unit})" if self.unit else ""
-        return f"{self.name}{unit}{f', of {self.window} records' if self.window > 1 else ''}"
+        return f"{self.name}{unit}"
 
     @property
     def label(self) -> str:
@@ -39,26 +35,11 @@ class RecordedSeries:
         return f"{self.name[0].lower()}{self.name[1:]}"
 
     def points(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-        """Return (step, value); a quotient only if the sum of its divisors is above 0."""
-        values = read_points(records, "step", *self.keys)
-
-        if not self.per:
-            return [
-                (step, value if self.factor == 1.0 else value * self.factor)
-                for step, value in values
-            ]
-
-        divisors = [divisor for _, divisor in read_points(records, "step", *self.per)]
-        points = []
-
-        for end in range(self.window, len(values) + 1):
-            window = slice(end - self.window, end)
-            divisor = sum(divisors[window])
-            if divisor > 0:
-                total = sum(value for _, value in values[window])
-                points.append((values[end - 1][0], total / divisor))
-
-        return points
+        """Return (step, value), for the records that hold the number."""
+        return [
+            (step, value if self.factor == 1.0 else value * self.factor)
+            for step, value in read_points(records, "step", *self.keys)
+        ]
 
 
 def read_points(

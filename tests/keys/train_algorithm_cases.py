@@ -88,7 +88,6 @@ ALGORITHMS = {
             {},
             {"decay": Neutral("of averages that stand next to the weights: tests of averages")},
         ),
-        "gradient_noise": ({}, {}),
         "layer_statistics": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },

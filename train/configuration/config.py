@@ -95,7 +95,7 @@ class TrainConfig(Extensible):
     model.init_from"""
     hooks: tuple[HookComponent, ...] = ()
     """things that follow the training, each once: [{name: average, decay: 0.999}, {name:
-    unfreezing, every: 100}, gradient_noise, layer_statistics]"""
+    unfreezing, every: 100}, layer_statistics]"""
     zero: MayChange[ZeroConfig] = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Annotated[Literal["auto", "fp32", "bf16"], Common()] = "auto"

@@ -4,7 +4,6 @@
     attach                           once, around a new engine
     start, or create and resume      at step 0, or at a checkpoint
     begin                            of each step, before the first forward pass
-        after_backward               of each micro-batch
     end                              after the update
 
 A hook that changes gradients registers hooks of torch in `attach`: on parameters, for the gradients
@@ -153,9 +152,6 @@ class Hook(Declared):
 
     def begin(self, step: StepInfo) -> None:
         """Start a step."""
-
-    def after_backward(self, batch: Mapping[str, Tensor]) -> None:
-        """Observe a micro-batch after its backward pass."""
 
     def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         """End a step; a collective call.

@@ -1,11 +1,9 @@
 """Curves of one run and of several; the seconds of training are counted a second way, by hand."""
 
-import numpy as np
 import pytest
 
 from clozeline.report.html_page import page
 from clozeline.report.views import Section
-from clozeline.train.hooks.gradient_noise import GradientNoise
 from clozeline.train.logs.curves import RecordedRun, curves, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
@@ -85,32 +83,6 @@ def test_runs_share_the_axes_of_each_quantity():
     } <= {*shown}
 
 
-def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
-    """Not a mean of quotients; windows in which noise hides the gradient have none."""
-    generator = np.random.Generator(np.random.PCG64(1))
-    traces = generator.uniform(50, 100, 130)
-    squares = generator.uniform(-0.5, 1.5, 130)
-    squares[:15] = -20.0
-    records = [
-        {"step": 2 * n, "gradient_noise": {"trace": trace, "square": square}}
-        if n % 3
-        else {"step": 2 * n}
-        for n, (trace, square) in enumerate(zip(traces.repeat(2), squares.repeat(2), strict=True))
-    ]
-
-    kept = [(r["step"], *r["gradient_noise"].values()) for r in records if "gradient_noise" in r]
-    expected = []
-    for end in range(100, len(kept) + 1):
-        _, trace, square = np.sum(kept[end - 100 : end], axis=0)
-        expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
-
-    assert 0 < len(expected) < len(kept) - 99
-
-    (chart,) = GradientNoise.charts
-
-    np.testing.assert_allclose(chart.points(records), expected)
-
-
 def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     """Of a class that this process has never seen, too; each chart once, and damaged ones never."""
     own = {
@@ -126,7 +98,7 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
         "x",
         {"name": "a", "keys": []},
         {"name": "", "keys": ["b"]},
-        {"name": "a", "keys": ["b"], "window": 0},
+        {"name": "a", "keys": ["b"], "window": 1},
     ]
 
     folder = tmp_path / "run"
