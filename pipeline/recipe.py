@@ -29,6 +29,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
+from clozeline.configuration.paths import OutputPath
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, hidden_stages, is_of_extension, stage_module
 from clozeline.pipeline.block_options import StoreOptions
@@ -223,7 +224,7 @@ class Recipe(Extensible):
         default_factory=list
     )
     """data to read: path, glob, or entries with a reader and a source"""
-    output: Annotated[Path | None, HOME_EXPANDED, Common()] = None
+    output: Annotated[OutputPath | None, Common()] = None
     """output folder, with a subfolder for each stage"""
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     plan_options: Annotated[PlanConfig, Field(alias="plan")] = field(default_factory=PlanConfig)

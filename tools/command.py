@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from clozeline.command import run_command, stopping_at_signals
 from clozeline.command_line import asks_for_help, print_help, read_words
-from clozeline.configuration.config import HOME_EXPANDED
-from clozeline.configuration.paths import WrittenPath
+from clozeline.configuration.paths import OutputPath as OutputPath
+from clozeline.configuration.paths import UserPath
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
@@ -39,10 +39,6 @@ def require_file(path: Path) -> Path:
 
 ModelPath: TypeAlias = Annotated[Path, BeforeValidator(find_model)]
 """Folder of a run or a model, or `hf://org/name`."""
-UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
-"""A path, in which `~` is the home folder."""
-OutputPath: TypeAlias = Annotated[UserPath, AfterValidator(lambda path: WrittenPath(path))]
-"""A file or folder that a command writes."""
 InputFile: TypeAlias = Annotated[UserPath, AfterValidator(require_file)]
 """A file that a command reads."""
 Natural: TypeAlias = Annotated[int, Field(ge=0)]

@@ -13,19 +13,12 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import owner_of, publish_json, read_json, sync, temporary_path, writing
-from clozeline.pipeline.shards.store import as_url, local_path
 
 _MOVED: Final = ".moved.json"
 """File, in a temporary folder, with the names that are moved from it to the output."""
 _SHOWN_NAMES: Final = 4
 
 
-def local_folder(path: Path) -> Path:
-    """Return the local path of a path or `file:` URL; refuse the URL of a remote store."""
-    url = as_url(path)
-    if url is not None:
-        raise ConfigurationError(f"{url}: expected a local folder; copy the set here first")
-    return local_path(path)
 
 
 def require_empty(folder: Path) -> None:
@@ -52,7 +45,7 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
         ConfigurationError: the folder is a URL, has files, or another process writes it.
         StorageError: a file cannot be written.
     """
-    folder = local_folder(folder).resolve()  # a link is another name of the folder
+    folder = folder.resolve()  # a link is another name of the folder
     exists = folder.exists()
     missing = [path for path in folder.parents if not path.exists()]
     unfinished = temporary_path((folder if exists else folder.parent) / f".{folder.name}")

@@ -1,15 +1,17 @@
 """Check paths that a user gives.
 
-A home folder is expanded; what is neither a file nor a folder is refused.
+A home folder is expanded; what is neither a file nor a folder is refused, and a URL where a command
+writes.
 
 A pipe without a writer would be waited for without end, and a device such as `/dev/zero` read
 without end.
 """
 
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PosixPath
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
@@ -19,6 +21,21 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
+_FILE_SCHEME: Final = re.compile(r"^file:/+", re.IGNORECASE)
+
+
+def as_url(path: Path | str) -> str | None:
+    """Return `path` as a URL if it begins with a scheme, else None; `Path` folds double slashes."""
+    match = _URL.fullmatch(str(path))
+    if match is None or match[1].lower() == "file":
+        return None
+    return f"{match[1]}://{match[2]}"
+
+
+def local_path(path: Path | str) -> Path:
+    """Return the path of a file, also if it is given as a `file` URL."""
+    return Path(_FILE_SCHEME.sub("/", str(path)))
 
 
 def special_kind(path: Path | str) -> str | None:
@@ -75,3 +92,21 @@ HOME_EXPANDED: Final = AfterValidator(_expand)
 
 class WrittenPath(PosixPath):
     """A path that a command writes: no other key may name what is there."""
+
+
+def _as_written(path: Path) -> WrittenPath:
+    """Return a path or `file:` URL as a local path; refuse other URLs, chained ones too."""
+    local = local_path(path)
+    first = str(local).partition("/")[0]
+    if first.endswith(":") or "::" in first:
+        raise ValueError(
+            f"expected a local path, got a URL ({first.partition(':')[0]}:...); write to a local "
+            "folder, then copy the result to the store"
+        )
+    return WrittenPath(local)
+
+
+UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
+"""A path, in which `~` is the home folder."""
+OutputPath: TypeAlias = Annotated[UserPath, AfterValidator(_as_written)]
+"""A file or folder that a command writes."""

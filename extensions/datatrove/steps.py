@@ -17,6 +17,7 @@ from datatrove.data import Document as DatatroveDocument
 from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.typeshelper import StatHints
 
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.datatrove.blocks import to_datatrove
 from clozeline.files import publish
@@ -27,7 +28,6 @@ from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, op
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
-from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import parse_code
 
 

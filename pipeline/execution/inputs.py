@@ -16,13 +16,14 @@ from typing import Final, NamedTuple
 
 import xxhash
 
+from clozeline.configuration.paths import as_url, local_path
 from clozeline.errors import ClozelineError, ConfigurationError, StorageError, join_names
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
 from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.shards.store import ObjectProperties, as_url, local_path
+from clozeline.pipeline.shards.store import ObjectProperties
 
 _CHUNK_BYTES: Final = 1 << 20
 _REMEDY: Final = "choose an output folder outside the input, or name the input files by a pattern"

@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from clozeline.configuration.paths import as_url, local_path
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
 from clozeline.pipeline.block_options import StoreOptions
@@ -28,7 +29,6 @@ from clozeline.pipeline.shards.manifest import (
     manifest_path,
 )
 from clozeline.pipeline.shards.set_table import set_table
-from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.shards.tables import parse_token_counts
 from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import Viewed

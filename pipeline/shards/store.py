@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from clozeline.configuration.redaction import redact_text, remember
@@ -32,9 +31,7 @@ _LONGEST_PAUSE_S: Final = 10.0
 _LONGEST_WAIT_S: Final = 300.0
 """Most seconds that a request waits in total because the store asks for it."""
 _LOG: Final = logging.getLogger(__name__)
-_URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 _ASCII_URL: Final = re.compile(r"[!-~]*")
-_FILE_SCHEME: Final = re.compile(r"^file:/+", re.IGNORECASE)
 _NAMES_PER_REQUEST: Final = 1000
 """Names on one page of a store's listing."""
 _LISTING_REQUESTS: Final = 100
@@ -81,19 +78,6 @@ def parse_properties(info: Mapping[str, Any]) -> ObjectProperties:
         int(info["size"] or 0),
         version.isoformat() if isinstance(version, datetime) else str(version),
     )
-
-
-def as_url(path: Path | str) -> str | None:
-    """Return `path` as a URL if it begins with a scheme, else None; `Path` folds double slashes."""
-    match = _URL.fullmatch(str(path))
-    if match is None or match[1].lower() == "file":
-        return None
-    return f"{match[1]}://{match[2]}"
-
-
-def local_path(path: Path | str) -> Path:
-    """Return the path of a file, also if it is given as a `file` URL."""
-    return Path(_FILE_SCHEME.sub("/", str(path)))
 
 
 class RemoteStore:

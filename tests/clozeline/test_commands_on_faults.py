@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.checksummed_json import verify_checksum
-from tests.clozeline.bench import COMMANDS, LINES, STARTERS
+from tests.clozeline.bench import COMMANDS, LINES, READERS, STARTERS
 
 NAMES = sorted(COMMANDS)
 WITHOUT_INPUT = ("check", "demo", "doctor", "lab")
@@ -114,6 +114,18 @@ def test_a_full_disk(bench, name, limit):
     new = [path for path in after if path not in before and not path.endswith(".partial")]
 
     assert not [path for path in new if path.endswith(".tmp") or limit == 0]
+
+
+_WRITTEN = re.compile(r"(?<=output=)\S+|(?<=[ =])new\b\S*")
+
+
+@pytest.mark.parametrize("line", [*filter(_WRITTEN.search, [*READERS, *STARTERS])])
+def test_a_url_where_a_command_writes(whole, line):
+    """It is refused before anything is made, and the password in it is not shown."""
+    answer = whole.answer(_WRITTEN.sub("http://me:PASSWORD@host.example/new", line))
+    assert (answer.code, [*whole.folder.glob("http*")]) == (64, [])
+    assert "got a URL (http:" in answer.error
+    assert "PASSWORD" not in answer.error
 
 
 class FullDevice(io.StringIO):

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.block_options import Codec, Container
 from clozeline.pipeline.execution.unit_record import Output
@@ -33,7 +34,7 @@ from clozeline.pipeline.shards import (
 from clozeline.repair import rebuild_hint
 from clozeline.tools.command import OutputPath, Positive, run_as_script, run_tool
 from clozeline.tools.options import SetArgument
-from clozeline.tools.output_folder import local_folder, new_folder
+from clozeline.tools.output_folder import new_folder
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 _MAGIC_BYTES: Final = 8
@@ -185,7 +186,9 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
 
 def _repack(options: RepackOptions) -> None:
     left_out: list[DamagedBlock] | None = [] if options.damaged == "skip" else None
-    source = open_shards(local_folder(options.manifest), check_files=left_out is None)
+    if (url := as_url(options.manifest)) is not None:
+        raise ConfigurationError(f"{url}: expected a local folder; copy the set here first")
+    source = open_shards(options.manifest, check_files=left_out is None)
     old = source.manifest
     new = repack(
         source,

@@ -19,14 +19,14 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
 from clozeline.extension_list import HIDE, find_extensions, list_extensions
 from clozeline.native.library import missing_note
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, run_as_script, run_tool
 
 
 @config_class
 class DoctorSettings:
     """Settings of `clozeline doctor`."""
 
-    output: UserPath = Path()
+    output: OutputPath = Path()
     """Folder in which shards and runs will be written."""
 
 

@@ -21,7 +21,7 @@ from clozeline.files import publish_text
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.command import OutputPath, run_as_script, run_tool
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
 from clozeline.tools.start.project.templates import (
@@ -46,7 +46,7 @@ _MARKUP_SHARE: Final = 0.1
 class ProjectSettings:
     """Settings of `clozeline new`; null: asked for on a terminal."""
 
-    folder: Annotated[UserPath, Positional(0, "DIR")]
+    folder: Annotated[OutputPath, Positional(0, "DIR")]
     """folder to write, not the folder of the texts"""
     input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
@@ -151,7 +151,7 @@ def write_project(folder: Path, project: Project) -> None:
     Raises:
         ConfigurationError: the folder has one of the two files already, or the recipe is wrong.
     """
-    folder = folder.expanduser().absolute()
+    folder = folder.absolute()
 
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():

@@ -14,7 +14,6 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from clozeline import plugins
 from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import (
-    HOME_EXPANDED,
     MayChange,
     config_class,
     fixed_keys,
@@ -22,6 +21,7 @@ from clozeline.configuration.config import (
     to_data,
 )
 from clozeline.configuration.described_keys import Common
+from clozeline.configuration.paths import OutputPath, UserPath, as_url, local_path
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import check_parts
 from clozeline.model.configuration.model_config import ModelConfig
@@ -121,9 +121,9 @@ class TrainConfig(Extensible):
     passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; for
     sets of labeled rows, which an extension makes, 16,000 rows, but 3 to 16 passes. The first start
     decides, and later ones keep its number"""
-    output: Annotated[MayChange[Annotated[Path, HOME_EXPANDED]], Common()]
+    output: Annotated[MayChange[OutputPath], Common()]
     """run directory"""
-    branch_from: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
+    branch_from: MayChange[UserPath | None] = None
     """run from whose checkpoint at step schedule.decay_from this run starts; a start with that key
     sets it: you need not; null: none"""
     resume: Annotated[MayChange[Literal["auto", "never", "must"]], Common()] = "auto"
@@ -322,8 +322,6 @@ def _deciding_types(config: TrainConfig) -> list[type]:
 def with_absolute_paths(value: Any) -> Any:
     """Return a configuration with absolute paths; URLs do not change."""
     if isinstance(value, Path):
-        from clozeline.pipeline.shards.store import as_url, local_path  # imports numpy and Arrow
-
         return value if as_url(value) is not None else local_path(value).absolute()
 
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
 from clozeline.configuration.described_keys import Common
+from clozeline.configuration.paths import UserPath, as_url
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 
@@ -42,8 +43,6 @@ def _as_given(value: Any) -> Any:
         return {name: _as_given(path) for name, path in value.items()}
     if isinstance(value, list):
         return [_as_given(path) for path in value]
-    from clozeline.pipeline.shards.store import as_url  # imports numpy and Arrow
-
     return value if value is None else as_url(value) or str(value)
 
 
@@ -54,7 +53,7 @@ _AS_GIVEN: Final = PlainSerializer(_as_given)
 class SetWithColumns:
     """A training set and further columns of its rows."""
 
-    path: Annotated[Path, HOME_EXPANDED, _AS_GIVEN]
+    path: Annotated[UserPath, _AS_GIVEN]
     """manifest.json of the set, or its folder"""
     columns: Annotated[list[Path], HOME_EXPANDED, _AS_GIVEN] = Field(default_factory=list)
     """column sets of it, such as scores of a teacher: manifest.json, or folders"""
@@ -109,7 +108,7 @@ class PhaseConfig:
 class DataConfig:
     """Data of a run."""
 
-    folder: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
+    folder: MayChange[UserPath | None] = None
     """folder that other keys may refer to: `shards: "${data.folder}/short/train"`"""
     shards: Annotated[
         MayChange[Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]],

@@ -15,11 +15,11 @@ from rich.markup import escape
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
+from clozeline.configuration.paths import local_path
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
-from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.text.normal_form import normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal

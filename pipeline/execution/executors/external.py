@@ -28,7 +28,8 @@ from pydantic import Field
 
 from clozeline.command import program_name, run_command, stopping_at_signals, wrap_log
 from clozeline.command_line import Positional, asks_for_help, print_help, read_words
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
+from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
 from clozeline.files import read_json
 from clozeline.memory import share_memory
@@ -108,7 +109,7 @@ def _output_of(assignment: Assignment) -> Path:
 class WorkOptions:
     """What a worker takes, and how long it waits."""
 
-    output: Annotated[Path, HOME_EXPANDED, Positional(0)]
+    output: Annotated[OutputPath, Positional(0)]
     """output folder of the pipeline"""
     workers: Annotated[int, Field(ge=1)] | None = None
     """workers that share the memory of this machine or container, at least 1; default: one per core

@@ -10,9 +10,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
-from clozeline.pipeline.shards.store import RemoteStore, as_url
+from clozeline.pipeline.shards.store import RemoteStore
 from tests.shard_sets import uids
 
 SYSTEM = fsspec.filesystem("memory")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.paths import as_url, local_path
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
 

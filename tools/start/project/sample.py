@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, Final
 
 from clozeline.configuration.config import validate
+from clozeline.configuration.paths import as_url
 from clozeline.pipeline.clean.config import CleanConfig
 from clozeline.pipeline.clean.extractors._extraction import shared_extractor_process
 from clozeline.pipeline.execution.inputs import SourceFile, list_inputs, source_files
@@ -29,7 +30,6 @@ from clozeline.pipeline.ingest.readers import (
 )
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.registries import READERS
-from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _SAMPLE_FILES: Final = 32

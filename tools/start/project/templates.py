@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from clozeline import HOME
 from clozeline.configuration.config import read_composed
 from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.registries import LANGUAGES
-from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import LanguageTable, suggest_codes
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.tools.start.project.kinds import ANY, KINDS

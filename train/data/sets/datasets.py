@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clozeline.configuration.paths import as_url, local_path
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import EVALUATIONS
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
-from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.parts import parts_of

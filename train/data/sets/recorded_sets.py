@@ -13,13 +13,13 @@ from typing import Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import config_class, to_data, validate
+from clozeline.configuration.paths import as_url, local_path
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
-from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.configuration.config import to_data
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import Objective
@@ -16,7 +17,6 @@ from clozeline.pipeline.group.groupings import recorded_grouping
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, canonical_sha256
-from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.registry import component_types
 
