@@ -15,6 +15,8 @@ from typing import IO, Any, Final
 
 import xxhash
 
+from clozeline.configuration.overrides import dump_yaml
+from clozeline.configuration.redaction import redact
 from clozeline.errors import StorageError
 from clozeline.repair import cannot_write
 
@@ -205,10 +207,17 @@ def choose_page_path(path: Path) -> Path:
     return path
 
 
-def publish_text(path: Path, text: str) -> None:
-    """Publish a string as UTF-8."""
+def publish_text(path: Path, text: str, *, is_private: bool = False) -> None:
+    """Publish a string as UTF-8; only its owner may read a private one."""
     with publish(path) as temporary:
+        if is_private:
+            temporary.touch(0o600)
         temporary.write_text(text, encoding="utf-8")
+
+
+def publish_yaml(path: Path, data: object) -> None:
+    """Publish data as YAML; only its owner may read a file with secrets."""
+    publish_text(path, dump_yaml(data), is_private=redact(data) != data)
 
 
 def publish_json(path: Path, data: object) -> None:

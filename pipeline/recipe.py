@@ -19,6 +19,7 @@ from pydantic.functional_validators import BeforeValidator
 from clozeline.configuration.added_keys import AddedKey, Extensible, add_keys
 from clozeline.configuration.config import (
     HOME_EXPANDED,
+    LocalPath,
     config_class,
     load_config,
     load_keys,
@@ -234,7 +235,7 @@ class Recipe(Extensible):
     limit: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
     """number of documents in a preview: the first of each unit, about equally many from each unit;
     decisions are as in the complete run, which needs another `output`"""
-    reuse: Annotated[list[Path], HOME_EXPANDED] = field(default_factory=list)
+    reuse: list[LocalPath] = field(default_factory=list)
     """outputs of other runs: units that read the same with the same options are taken from them, as
     hard links where the file system allows it"""
     keep_intermediates: bool = True

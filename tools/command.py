@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from clozeline.command import run_command, stopping_at_signals
 from clozeline.command_line import asks_for_help, print_help, read_words
 from clozeline.configuration.paths import OutputPath as OutputPath
-from clozeline.configuration.paths import UserPath
+from clozeline.configuration.paths import UserPath as UserPath
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 

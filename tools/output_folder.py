@@ -19,8 +19,6 @@ _MOVED: Final = ".moved.json"
 _SHOWN_NAMES: Final = 4
 
 
-
-
 def require_empty(folder: Path) -> None:
     """Refuse a path that is a file, or a folder with files, which are somebody else's."""
     if folder.exists() and not folder.is_dir():

@@ -41,6 +41,7 @@ from clozeline.configuration.overrides import (
     parse_yaml,
 )
 from clozeline.configuration.paths import HOME_EXPANDED as HOME_EXPANDED
+from clozeline.configuration.paths import LocalPath as LocalPath
 from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.redaction import leaves, redact, remember, without_masks
 from clozeline.configuration.words_elsewhere import translate_key

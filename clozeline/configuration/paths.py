@@ -94,19 +94,21 @@ class WrittenPath(PosixPath):
     """A path that a command writes: no other key may name what is there."""
 
 
-def _as_written(path: Path) -> WrittenPath:
+def _as_local(path: Path) -> Path:
     """Return a path or `file:` URL as a local path; refuse other URLs, chained ones too."""
     local = local_path(path)
     first = str(local).partition("/")[0]
     if first.endswith(":") or "::" in first:
         raise ValueError(
-            f"expected a local path, got a URL ({first.partition(':')[0]}:...); write to a local "
-            "folder, then copy the result to the store"
+            f"expected a local path, got a URL ({first.partition(':')[0]}:...): use a local "
+            "folder, and copy it from or to the store"
         )
-    return WrittenPath(local)
+    return local
 
 
 UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
 """A path, in which `~` is the home folder."""
-OutputPath: TypeAlias = Annotated[UserPath, AfterValidator(_as_written)]
+LocalPath: TypeAlias = Annotated[UserPath, AfterValidator(_as_local)]
+"""A path of this machine, or a `file:` URL."""
+OutputPath: TypeAlias = Annotated[LocalPath, AfterValidator(lambda path: WrittenPath(path))]
 """A file or folder that a command writes."""

@@ -1,8 +1,9 @@
 """Redact secrets of a configuration from everything that is written or printed.
 
-Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, in a URL the user
-and password, and signatures and keys of its query, such as `X-Amz-Signature` and `sig`. Only this
-module decides that. Configurations are written through `redact`, messages through `redact_text`.
+Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, all below
+`headers`, in a URL the user and password, and each value of its query and fragment whose name is
+not known to be harmless, such as `page`. Only this module decides that. Configurations are written
+through `redact`, messages through `redact_text`.
 The latter also replaces every secret that this process has read, so that texts of other packages do
 not show it either. Its patterns take time linear in a text: each begins at a mark or at the start
 of a word.
@@ -17,25 +18,40 @@ MASK: Final = "***"
 """Text that replaces a secret."""
 
 _PARTS: Final = re.compile(
-    "secret|passw|passphrase|credential|authorization|connectionstring|privatekey|signature"
-    "|(token|accesskey|accesskeyid|accountkey|apikey|sharedkey|encryptionkey|pwd)$"
+    "secret|passw|passphrase|credential|authorization|connectionstring|privatekey"
+    "|(token|accesskey|accesskeyid|accountkey|apikey|sharedkey|encryptionkey|pwd"
+    "|auth|cookies?|headers?)$"
 )
-# Mappings whose bare `key` is a credential, as of S3, and the query of a URL; elsewhere it names a
-# column, say.
-_HOLDERS: Final = frozenset({"fsspec", "storage_options", "?"})
+# Mappings whose bare `key` is a credential, as of S3; elsewhere it names a column, say.
+_HOLDERS: Final = frozenset({"fsspec", "storage_options"})
+_HARMLESS: Final = (
+    "action|alt|config|dataset|date|dl|download|expires|export|file|filename|format|generation|id"
+    "|lang|language|length|limit|name|offset|page|part|raw|ref|revision|rows|size|split|title|type"
+    "|version|versionid|year"
+)
+"""Names in the query of a URL whose values are shown."""
 # A password may have slashes, but `host:80/a@b` has none; its length is bounded.
 _USERINFO: Final = re.compile(
     r"(?<=[\w+.-]:)(//?)(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]{0,500})@"
 )
-_QUERY: Final = re.compile(r"(?P<kept>(?<=[?&])(?P<key>[\w.-]+)=)(?P<value>[^&#\s\"'<>]+)")
+# URLs, and the target of a request; the folder `a;b=1` is neither.
+_ADDRESS: Final = re.compile(r":/\S+|(?<![^\s\"'(])/[^\s?\"'(]*\?\S+")
+# The mark behind a URL in a sentence is none of the value.
+_QUERY: Final = re.compile(
+    rf"((?<=[?&;#])(?!(?:{_HARMLESS})=)[^=?&;#\s\"'<>]+=)"
+    r"((?:[^&#\s\"'<>]|[\"'](?=\w))+)(?<![:,.)])",
+    re.IGNORECASE,
+)
 _ASSIGNMENT: Final = re.compile(r"(?P<kept>(?<![\w.-])(?P<key>[\w.-]+)=)(?P<value>[^\s,;&)\]}]+)")
 _QUOTED_ENTRY: Final = re.compile(
     r"""(?P<kept>(["'])(?P<key>[\w.-]+)\2:\s*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,{}\[\]]+)"""
 )
-_MASKED: Final = re.compile(r"(?<=[?&])[\w.-]+=\*\*\*&?|(?:(?<=:/)|(?<=://))\*\*\*@")
+_MASKED: Final = re.compile(r"(?<=[?&;#])[^=?&;#\s\"'<>]+=\*\*\*[&;]?|(?:(?<=:/)|(?<=://))\*\*\*@")
 # Characters of a secret that is replaced wherever it appears; a shorter one would take parts of
 # words with it.
 _SHORTEST: Final = 4
+_SHORTEST_OF_QUERY: Final = 8
+"""Likewise, of a value in a query, which may be a word such as `csv`."""
 
 _REFERENCE: Final = re.compile(r"\$\{.*\}")
 _remembered: set[str] = set()
@@ -50,7 +66,7 @@ def is_secret(key: str, *above: str) -> bool:
     `tokenizer` and `tokens` not, nor is `token` below `heads`, a head of a model.
     """
     letters = re.sub(r"[^a-z]", "", key.lower())
-    if letters in ("key", "sig"):
+    if letters in ("key", "sig", "sas", "params"):
         return not _HOLDERS.isdisjoint(above)
     return above[-1:] != ("heads",) and _PARTS.search(letters) is not None
 
@@ -84,7 +100,7 @@ def redact(data: Any, *above: str) -> Any:
         }
     if isinstance(data, (list, tuple)):
         return [redact(item, *above) for item in data]
-    return _redact_urls(data) if isinstance(data, str) else data
+    return _redact_urls(data) if isinstance(data, str) and ":/" in data else data
 
 
 def redact_text(text: str) -> str:
@@ -104,16 +120,14 @@ def redact_known_secrets(text: str) -> str:
 
 
 def _redact_urls(text: str) -> str:
-    """Mask user, password and signatures of the URLs in a text."""
+    """Mask user, password, query and fragment of the URLs in a text."""
     text = _USERINFO.sub(rf"\1{MASK}@", text)
-    return _QUERY.sub(lambda match: _mask_entry(match, "?"), text)
+    return _ADDRESS.sub(lambda address: _QUERY.sub(rf"\1{MASK}", address[0]), text)
 
 
-def _mask_entry(match: re.Match[str], *above: str) -> str:
+def _mask_entry(match: re.Match[str]) -> str:
     *keys, last = match["key"].split(".")
-    return (
-        f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *above, *keys) else match[0]
-    )
+    return f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *keys) else match[0]
 
 
 def leaves(data: object, *keys: str) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -135,7 +149,7 @@ def remember(data: object, *above: str) -> None:
                 url[0][len(url[1]) : -1].partition(":")[2] for url in _USERINFO.finditer(value)
             ]
             secrets += [
-                query["value"] for query in _QUERY.finditer(value) if is_secret(query["key"], "?")
+                query[2] for query in _QUERY.finditer(value) if len(query[2]) >= _SHORTEST_OF_QUERY
             ]
 
         if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):

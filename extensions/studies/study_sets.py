@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from clozeline.configuration.config import read_composed
 from clozeline.configuration.overrides import merge, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.studies.study_plan import StudySets, Variant, find_study_file
-from clozeline.files import publish_text, read_json
+from clozeline.files import publish_yaml, read_json
 from clozeline.pipeline.execution.stages import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
@@ -94,7 +92,7 @@ def make_all_sets(
     def make(name: str, keys: Mapping[str, Any], chosen: str) -> Path:
         path = shards / name if differ or heldout else shards
         file = output / "recipes" / f"{name}.yaml"
-        publish_text(file, yaml.safe_dump(dict(keys), sort_keys=False))
+        publish_yaml(file, keys)
         words = [f"input={chosen}", f"output={path}"]
         PlannedCommand(["pipeline", "--config", file, *words], {}).execute()
         return path / "corrupt"

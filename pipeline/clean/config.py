@@ -1,12 +1,11 @@
 """Options of `clean`: extractor, language identifier and filters, also by source."""
 
 from dataclasses import field, replace
-from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.registries import (
     EXTRACTORS,
@@ -68,7 +67,7 @@ class CleanConfig:
     """filters, applied in this order; the first that rejects gives the reason"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
-    exclude: Annotated[Path | None, HOME_EXPANDED] = None
+    exclude: LocalPath | None = None
     """file with a uid, URL, host, `source` or input path per line, which the run skips"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
@@ -19,7 +18,7 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 class KeyedTexts:
     """Files whose text is in a named field or column."""
 
-    path: Annotated[Path, HOME_EXPANDED]
+    path: LocalPath
     """file or folder"""
     text_key: str
     """field of JSON lines, or column of a table"""

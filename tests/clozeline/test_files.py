@@ -21,6 +21,7 @@ from clozeline.files import (
     process_start,
     publish,
     publish_json,
+    publish_yaml,
     replacing,
     still_runs,
     sweep,
@@ -46,6 +47,9 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
 
     assert content.index(b'"a"') < content.index(b'"b"')
     assert file_hash(tmp_path / "b.json") == xxhash.xxh3_128_hexdigest(content)
+
+    publish_yaml(tmp_path / "c.yaml", {"path": "https://h/x?key=secret"})
+    assert (tmp_path / "c.yaml").stat().st_mode & 0o777 == 0o600
 
     with (
         pytest.raises(StorageError, match=r"cannot write .*/b\.json/page: "),

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.overrides import parse_yaml
+from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.plan import load_plan
@@ -165,7 +166,13 @@ def write_project(folder: Path, project: Project) -> None:
     check_recipe(recipe)
     if text_bytes(source):
         load_plan(recipe)  # refuses what `clozeline pipeline` refuses
-    publish_text(folder / "pipeline.yaml", text)
+    is_private = redact(source) != source
+    publish_text(folder / "pipeline.yaml", text, is_private=is_private)
+    if is_private:
+        print(
+            f"{folder / 'pipeline.yaml'} holds secrets of the input, which the run needs: only you "
+            "may read it (mode 600)"
+        )
     publish_text(
         folder / "train.yaml",
         train_yaml(folder, source, language, model, grouping_of(recipe), size),

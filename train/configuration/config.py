@@ -21,7 +21,7 @@ from clozeline.configuration.config import (
     to_data,
 )
 from clozeline.configuration.described_keys import Common
-from clozeline.configuration.paths import OutputPath, UserPath, as_url, local_path
+from clozeline.configuration.paths import LocalPath, OutputPath, as_url, local_path
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import check_parts
 from clozeline.model.configuration.model_config import ModelConfig
@@ -123,7 +123,7 @@ class TrainConfig(Extensible):
     decides, and later ones keep its number"""
     output: Annotated[MayChange[OutputPath], Common()]
     """run directory"""
-    branch_from: MayChange[UserPath | None] = None
+    branch_from: MayChange[LocalPath | None] = None
     """run from whose checkpoint at step schedule.decay_from this run starts; a start with that key
     sets it: you need not; null: none"""
     resume: Annotated[MayChange[Literal["auto", "never", "must"]], Common()] = "auto"

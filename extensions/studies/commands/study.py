@@ -27,7 +27,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import yaml
 from pydantic import Field
 
 from clozeline.command_line import Positional
@@ -60,7 +59,7 @@ from clozeline.extensions.tasks.finetuning_scores import (
     scores_path,
     table_lines,
 )
-from clozeline.files import publish_text
+from clozeline.files import publish_text, publish_yaml
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.start.multirun.runner import (
@@ -207,7 +206,7 @@ def _run_study(options: StudyOptions) -> None:
         if pairs is not None:
             results[scores_of(run, "pairs")] = partial(pairs.write, run, keys.pairs)
         config = output / "configs" / f"{run.name}.yaml"
-        publish_text(config, yaml.safe_dump(plan.config, sort_keys=False))
+        publish_yaml(config, plan.config)
         steps.append(PlannedCommand(["train", "--config", config], results, run))
 
     if options.dry_run:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
@@ -39,7 +39,7 @@ class BadWords(ThresholdFilter):
     class Options:
         """The lists, and the share of listed words that is too high."""
 
-        lists: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
+        lists: LocalPath = field(metadata=DATA_FILE)
         """folder with a file per language, named by its code such as `en` or `en.txt`, with one
         term per line"""
         share: Share = 0.0

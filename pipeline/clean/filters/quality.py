@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
@@ -35,7 +34,7 @@ class Quality(ThresholdFilter):
     class Options:
         """The model, its label for good texts, and the minimum score."""
 
-        model: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
+        model: LocalPath = field(metadata=DATA_FILE)
         """fastText classifier (.bin or .ftz); if its content changes, documents are cleaned
         again"""
         label: str = "__label__hq"

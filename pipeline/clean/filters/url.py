@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
     KEEP,
@@ -30,7 +30,7 @@ from clozeline.pipeline.text.hosts import (
 _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 _SCHEME: Final = re.compile("^[a-z][a-z0-9+.-]*://")
 
-Lists = Annotated[list[Path], HOME_EXPANDED]
+Lists = list[LocalPath]
 
 
 class Url(Filter):

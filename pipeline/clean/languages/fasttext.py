@@ -2,10 +2,9 @@
 
 from collections import Counter
 from dataclasses import field
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE
 from clozeline.pipeline.clean.languages import (
@@ -34,7 +33,7 @@ class Fasttext(LanguageIdentifier):
     class Options(LanguageOptions):
         """The model, and the names of its labels."""
 
-        path: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
+        path: LocalPath = field(metadata=DATA_FILE)
         """file of the model, .bin or .ftz; if its content changes, documents are cleaned again"""
         long_threshold: Score = 0.65
         """minimum score from 300 characters on; between 100 and 300 it changes linearly. Scores of

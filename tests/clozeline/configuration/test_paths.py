@@ -2,6 +2,7 @@
 them."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from clozeline.command_line import refuse_unreadable
 from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
-from clozeline.configuration.paths import special_kind
+from clozeline.configuration.paths import OutputPath, special_kind
 from clozeline.files import read_json
 from clozeline.pipeline.recipe import Recipe
 from tests.refusals import refused
@@ -76,6 +77,23 @@ def test_a_key_of_a_configuration_names_a_file(special):
     ):
         with refused(f"got {kind}"):
             validate(Annotated[type_, HOME_EXPANDED], value, "FILE")
+
+
+@pytest.mark.parametrize(
+    "word",
+    "s3://bucket/out S3:///bucket s3: gs:/bucket simplecache::s3://bucket/out file::s3://b/o "
+    "me@host.example:/out".split(),
+)
+def test_a_url_is_no_local_path(word):
+    with refused("FILE: key.0: expected a local path, got a URL"):
+        validate(list[OutputPath], [word], "FILE", "key.")
+
+
+@pytest.mark.parametrize(
+    "word", ["file:///data/out", "FILE:/data/out", "a/s3:/b", "run:1/out", "."]
+)
+def test_local_paths(word):
+    assert str(validate(OutputPath, word, "FILE")) == re.sub("file:/+", "/", word, flags=re.I)
 
 
 def test_a_file_of_a_folder_is_one(special):

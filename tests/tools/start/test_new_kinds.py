@@ -378,6 +378,23 @@ def test_files_of_sequences_are_sequences(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("given", "is_private"),
+    [
+        ("https://h.example/f.jsonl", False),
+        ("https://me:SEKRET@h.example/f.jsonl", True),
+        ("{path: s3://b/f.jsonl, store: {fsspec: {headers: {Cookie: SEKRET}}}}", True),
+    ],
+)
+def test_a_recipe_with_secrets_is_for_its_owner_alone(tmp_path, capsys, given, is_private):
+    assert new([str(tmp_path / "mine"), f"input={given}", "language=any"]) == 0
+    recipe = tmp_path / "mine" / "pipeline.yaml"
+    said = capsys.readouterr().out
+    assert (recipe.stat().st_mode & 0o777 == 0o600) == is_private
+    assert ("mode 600" in said, "SEKRET" in recipe.read_text()) == (is_private, is_private)
+    assert "SEKRET" not in said
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["kind=prose"], "kind: expected one of pages, texts, code, sequences, got 'prose'"),

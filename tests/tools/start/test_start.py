@@ -265,14 +265,16 @@ ROOT = Path(__file__).parents[3]
 
 def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(
-        demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)")
+        demo,
+        "write_pages",
+        lambda _: run_step("python", "-c", "raise SystemExit(3)", "https://me:pw@h"),
     )
 
     assert demo.main(["--output", str(tmp_path)]) == 3
 
     said = capsys.readouterr()
 
-    assert "$ python -c 'raise SystemExit(3)'" in said.out
+    assert "$ python -c 'raise SystemExit(3)' https://***@h" in said.out
     assert "this command ended with exit code 3" in said.err
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from clozeline import HOME
 from clozeline.configuration.config import load_config, to_data
+from clozeline.configuration.redaction import redact, redact_text
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, plural
 from clozeline.files import publish_json, read_json
 from clozeline.process import PROGRAMS, start_child
@@ -174,11 +175,8 @@ def run_step(
     """
     words = [str(part) for part in command]
     environment = dict(variables or {})
-    print(
-        "\n$ "
-        + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]),
-        flush=True,
-    )
+    line = " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)])
+    print(f"\n$ {redact_text(line)}", flush=True)
 
     program = [str(PROGRAMS / words[0]), *words[1:]]
     with start_child(
@@ -232,7 +230,7 @@ def claim_folder(
     and further `facts`. Without `results` in the folder, its note is replaced.
     """
     data: dict[str, Any] = to_data(with_absolute_paths(options))
-    settings = {key: value for key, value in data.items() if key not in free} | facts
+    settings = redact({key: value for key, value in data.items() if key not in free} | facts)
 
     if note.exists() and any(note.parent.glob(results)):
         recorded = read_json(note)

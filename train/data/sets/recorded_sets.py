@@ -14,7 +14,7 @@ from typing import Final
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.configuration.paths import as_url, local_path
-from clozeline.configuration.redaction import redact_text
+from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.rows import RowBatch
@@ -62,7 +62,7 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
     assert manifest.objective is not None, "a start refuses a set without an objective"
 
     return RecordedSet(
-        path=redact_text(as_url(path) or str(local_path(path).absolute())),
+        path=redact(as_url(path) or str(local_path(path).absolute())),
         name=stored_manifest.name,
         digest=source.shards.digest,
         checksum=stored_manifest.checksum,

@@ -1,15 +1,14 @@
 """Elastic weight consolidation: important weights change less (arXiv 1612.00796)."""
 
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import LocalPath, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.train.optim.regularizers import Anchored, Regularizer
 
@@ -25,7 +24,7 @@ class Ewc(Regularizer):
     class Options:
         """Options of elastic weight consolidation."""
 
-        fisher: Annotated[Path, HOME_EXPANDED]
+        fisher: LocalPath
         """File that `clozeline fisher` wrote."""
         strength: float = Field(default=100.0, ge=0.0)
         """Factor of F, ≥ 0; depends on the scale of F."""

@@ -125,20 +125,23 @@ def test_a_folder_is_for_one_thing(tmp_path):
     """From its first run on: what a command leaves that is refused before does not bind the next
     one."""
     note = tmp_path / "runs" / "words.json"
+    facts = {"seeds": [1], "input": "https://h/x?key=SEKRET"}
     claim_folder(note, DemoOptions(output=tmp_path, steps=1), "output")
-    claim_folder(note, options := DemoOptions(output=tmp_path, steps=2), "output", seeds=[1])
+    claim_folder(note, options := DemoOptions(output=tmp_path, steps=2), "output", **facts)
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "events.jsonl").write_text("", encoding="utf-8")
-    claim_folder(note, replace(options, output=tmp_path / "other"), "output", seeds=[1])
+    claim_folder(note, replace(options, output=tmp_path / "other"), "output", **facts)
+
+    assert "SEKRET" not in note.read_text()
 
     with pytest.raises(
         ConfigurationError,
         match=r"runs holds results of other settings: steps was 2, is 3; choose",
     ):
-        claim_folder(note, replace(options, steps=3), "output", seeds=[1])
+        claim_folder(note, replace(options, steps=3), "output", **facts)
 
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
-        claim_folder(note, options, "output", seeds=[1], more=1)
+        claim_folder(note, options, "output", **facts, more=1)
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
-        claim_folder(note, options, "output", seeds=[1])
+        claim_folder(note, options, "output", **facts)
