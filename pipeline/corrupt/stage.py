@@ -282,9 +282,9 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return [entry.set_label for entry in self.config]
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
-        shards = open_shards(self.recipe.folder("encode"), check_files=False)
-        tokens = shards.manifest
-        vocabulary = replace(find_vocabulary(shards), languages=tokens.languages)
+        token_set = open_shards(self.recipe.folder("encode"), check_files=False)
+        tokens = token_set.manifest
+        vocabulary = replace(find_vocabulary(token_set), languages=tokens.languages)
         splits = Splits(len(tokens.shards), self.recipe.heldout.fraction)
         shards = list(example_units(self.config, splits, vocabulary, self.recipe.seed))
         manifests = [CorruptManifest(unit) for unit in shards if unit.file_number == 0]
