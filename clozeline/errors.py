@@ -10,7 +10,9 @@ weights, 69 some units failed and the others were published, 70 watchdog, 71 ano
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +61,12 @@ def message_text(text: str) -> str:
     return show_controls(
         redact_text("\n".join(_cut(line, _LINE_LIMIT) for line in text.split("\n")))
     )
+
+
+def write_note(text: str) -> None:
+    """Print a note on the standard error, from one rank."""
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(message_text(f"note: {text}\n"))
 
 
 def _cut(text: str, limit: int) -> str:

@@ -41,6 +41,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     choose_valid,
     find_best,
     part_name,
+    readable_states,
     step_of,
     steps_in,
     tiling_problem,
@@ -215,7 +216,9 @@ class Checkpoints:
             earlier = [
                 path for path in steps_in(self.directory) if step_of(path.name) <= state.step
             ]
-            lowest = find_best(path for path in earlier if path.name not in self._refused)
+            lowest = find_best(
+                readable_states(path for path in earlier if path.name not in self._refused)
+            )
 
         lowest = self.world.gather(lowest)[0]
         return lowest is None or state.heldout_loss < lowest[0]

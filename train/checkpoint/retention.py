@@ -23,7 +23,7 @@ def prune(
     """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
     Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not
-    counted.
+    counted. A checkpoint whose index cannot be read at this moment stays.
     """
     paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
     undamaged = [path for path in paths if path.name not in refused]
@@ -31,15 +31,17 @@ def prune(
     kept_names = {latest, *(path.name for path in undamaged[-keep_last:])}
     if every := config.keep_every:
         kept_names |= {path.name for path in undamaged if step_of(path.name) % every == 0}
+    # keep what cannot be read now: it may be the best, or a milestone
+    readable = readable_states(paths, lambda name, _: kept_names.add(name))
     # keep the best of the held-out set and of early stopping, and milestones
-    states = {path.name: state for path, state in readable_states(undamaged).items()}
-    if config.keep_best and (best_kept := find_best(undamaged)):
+    states = {path: readable[path] for path in undamaged if path in readable}
+    if config.keep_best and (best_kept := find_best(states)):
         kept_names.add(best_kept[1].name)
-    if best := states.get(latest, {}).get("best"):
+    if best := states.get(directory / latest, {}).get("best"):
         kept_names.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
         kept_names.update(
-            [name for name, state in states.items() if state.get("tokens", 0) >= limit][:1]
+            [path.name for path, state in states.items() if state.get("tokens", 0) >= limit][:1]
         )
     # remove all other checkpoints, also damaged ones
     for path in paths:

@@ -12,11 +12,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -31,7 +28,7 @@ from clozeline.errors import (
     ConfigurationError,
     NewerFormatError,
     RemoteRankError,
-    message_text,
+    write_note,
 )
 from clozeline.files import file_hash, replacing
 from clozeline.model.configuration.capabilities import AVERAGE
@@ -238,7 +235,7 @@ class StoredCheckpoint:
             return newest
 
         if step == "best":
-            best = find_best(folders.values())
+            best = find_best(readable_states(folders.values(), _note_refused))
             if best is None:
                 raise ConfigurationError(
                     f"{checkpoints}: step=best: no checkpoint has a held-out loss: train with "
@@ -337,21 +334,28 @@ def choose_valid(
     return None
 
 
-def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
+def find_best(states: Mapping[Path, Mapping[str, Any]]) -> tuple[float, Path] | None:
     """Return the lowest finite held-out loss of checkpoints and the first with it, or None."""
-    losses = [(state.get("heldout_loss"), path) for path, state in readable_states(paths).items()]
+    losses = [(state.get("heldout_loss"), path) for path, state in states.items()]
     return min(
         ((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)),
         default=None,
     )
 
 
-def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
-    """Return the state in each index that can be read; the parts are not read."""
+def readable_states(
+    paths: Iterable[Path], refuse: Callable[[str, str], object] = lambda name, reason: None
+) -> dict[Path, dict[str, Any]]:
+    """Return the state in each index that can be read; the parts are not read.
+
+    `refuse` gets name and reason of the others, each of which may be the best.
+    """
     states = {}
     for path in paths:
-        with suppress(CheckpointError, NewerFormatError, OSError):
+        try:
             states[path] = _state_in(path, (path / INDEX).stat().st_mtime_ns)
+        except (CheckpointError, NewerFormatError, OSError) as error:
+            refuse(path.name, str(error))
     return states
 
 
@@ -365,8 +369,7 @@ def _state_in(path: Path, written: int) -> dict[str, object]:
 
 
 def _note_refused(name: str, reason: str) -> None:
-    if os.environ.get("RANK", "0") == "0":
-        sys.stderr.write(message_text(f"note: {name} is not used: {reason}\n"))
+    write_note(f"{name} is not used: {reason}")
 
 
 def _check_part(path: Path, record: FileRecord) -> None:

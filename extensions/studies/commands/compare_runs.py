@@ -6,7 +6,6 @@ have written so far is shown.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,7 +15,7 @@ from pydantic import Field
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, flatten, read_mapping
 from clozeline.configuration.redaction import redact
-from clozeline.errors import ConfigurationError, message_text, plural, reading_run
+from clozeline.errors import ConfigurationError, plural, reading_run, write_note
 from clozeline.files import publish_text
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import page
@@ -102,7 +101,8 @@ def _compare(options: CompareRunsOptions) -> None:
     for path in options.runs:
         with reading_run(path / "config.yaml"):
             configs.append(redact(read_mapping(path / "config.yaml")))
-        sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
+        for note in _notes(path):
+            write_note(note)
 
     runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
     tasks = group_by_task(runs)
@@ -132,9 +132,9 @@ def _compare(options: CompareRunsOptions) -> None:
         tables.append(Table("Configuration: keys that differ", runs_head, differing))
 
     if numbers:
-        sys.stderr.write(
-            "note: losses of different objectives, units or tokenizers cannot be compared: each "
-            "has lines and charts of its own\n"
+        write_note(
+            "losses of different objectives, units or tokenizers cannot be compared: each "
+            "has lines and charts of its own"
         )
     if options.html is not None:
         charts = Section("", [*curves(runs)], is_row=True)

@@ -193,19 +193,25 @@ def written(folder):
 
 
 @pytest.mark.parametrize(
-    ("keep_last", "keep_every", "keep_best", "refused", "kept"),
+    ("keep_last", "keep_every", "keep_best", "refused", "unread", "kept"),
     [
-        (1, None, False, (), {7, 9}),  # 9 is later than the newest of this run: left to be replaced
-        (1, 2, False, (), {2, 4, 6, 7, 9}),
-        (1, None, True, (3,), {7, 9}),
-        (2, None, False, (6,), {5, 7, 9}),
-        (1, 2, True, (4,), {2, 3, 6, 7, 9}),
+        # 9 is later than the newest of this run: left to be replaced
+        (1, None, False, (), (), {7, 9}),
+        (1, 2, False, (), (), {2, 4, 6, 7, 9}),
+        (1, None, True, (3,), (), {7, 9}),
+        (2, None, False, (6,), (), {5, 7, 9}),
+        (1, 2, True, (4,), (), {2, 3, 6, 7, 9}),
+        (1, None, True, (), (3,), {3, 7, 9}),  # what cannot be read now may be the best
+        (1, None, False, (3,), (1, 3), {1, 3, 7, 9}),
     ],
 )
-def test_what_stays(tmp_path, keep_last, keep_every, keep_best, refused, kept):
+def test_what_stays(tmp_path, keep_last, keep_every, keep_best, refused, unread, kept):
+    written(tmp_path)
+    for step in unread:
+        (tmp_path / f"step-{step:08d}" / "checkpoint.json").write_bytes(b"")
     config = CheckpointConfig(keep_last=5, keep_every=keep_every, keep_best=keep_best)
     prune(
-        written(tmp_path),
+        tmp_path,
         "step-00000007",
         keep_last,
         config,
@@ -246,7 +252,7 @@ def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]
 
 
-def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path):
+def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path, capsys):
     """The newest one has no loss; without any loss the error says how to get one."""
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
@@ -258,6 +264,12 @@ def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path):
         Index(state, {}, {}, [], {}).write(path)
 
     assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000008"
+    assert not capsys.readouterr().err
+
+    (checkpoints / "step-00000008" / "checkpoint.json").write_bytes(b"")
+
+    assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000004"
+    assert "step-00000008 is not used" in capsys.readouterr().err
     assert StoredCheckpoint.find(tmp_path).folder.name == "step-00000016"
 
     for step in (4, 8, 12):

@@ -3,7 +3,6 @@
 It comes from a run directory, or from a set and its settings.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, load_config, validate
-from clozeline.errors import ConfigurationError, IntegrityError, reading_run
+from clozeline.errors import ConfigurationError, IntegrityError, reading_run, write_note
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Natural, Positive, UserPath
 from clozeline.tools.runs.data import run_sets
@@ -208,10 +207,10 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0
     if max(saved_steps, default=0) > last:
-        sys.stderr.write(
-            f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step "
+        write_note(
+            f"{run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step "
             f"{max(saved_steps):,}: lines are lost; the rows that the run has read are known up to "
-            "the last line\n"
+            "the last line"
         )
 
     skip = data.max_damaged_fraction > 0
