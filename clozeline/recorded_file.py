@@ -75,34 +75,43 @@ class RecordedFile:
 def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
     """Return a file with size and hash from the record of its unit.
 
-    The record of a unit is named `PASS/UNIT`, such as `merge/000003`.
+    The record of a unit is named `PASS/UNIT`, such as `merge/000003`. In a folder without records,
+    such as a copied set, the file is not verified.
+
+    IntegrityError if the folder has records, but the unit's record does not list the file.
     """
-    output = _outputs(folder, record).get(relative, {})
-    return RecordedFile(
-        folder / relative, folder.name, output.get("bytes", 0), output.get("xxh3_128", "")
-    )
+    outputs = _outputs(folder, record)
+    if outputs is None:
+        return RecordedFile(folder / relative)
+    if relative not in outputs:
+        raise IntegrityError(
+            f"{folder / relative}: the record {record} does not list this file; "
+            f"{rebuild_hint(folder / relative)}"
+        )
+    return RecordedFile(folder / relative, folder.name, **outputs[relative])
 
 
 def check_files(folder: Path, record: str, prefix: str = "") -> None:
     """Verify the files of a unit whose names begin with `prefix`.
 
-    StorageError or IntegrityError.
+    StorageError or IntegrityError; nothing is verified in a folder without records.
     """
-    for relative in _outputs(folder, record):
+    for relative in _outputs(folder, record) or ():
         if relative.startswith(prefix):
             find_file(folder, record, relative).buffer()
 
 
-def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
+def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]] | None:
+    """Return what the record of a unit lists; None if the folder has no records at all."""
+    if not (folder / "records").is_dir():
+        return None
     path = folder / "records" / f"{record}.json"
 
     try:
         outputs: dict[str, dict[str, Any]] = read_canonical(path.read_bytes(), path)["outputs"]
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: the record of the unit is damaged ({error}); {rebuild_hint(path)}"
+            f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
         ) from error
 
     return outputs

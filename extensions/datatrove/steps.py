@@ -23,7 +23,7 @@ from clozeline.extensions.datatrove.blocks import to_datatrove
 from clozeline.files import publish
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.ingest.documents.document import RECORD_ID, document_uid
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import document_files, read_documents
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.formats.dates import parse_date
@@ -145,7 +145,7 @@ class ClozelineReader(PipelineStep):  # type: ignore[misc]
         yield from data or ()
         stage = self.output / "documents"
         folder = stage if stage.is_dir() else last_documents(self.output)
-        for file in sorted(folder.glob("*.arrow"))[rank::world_size]:
+        for file in document_files(folder)[rank::world_size]:
             for document in read_documents(file):
                 converted = to_datatrove(document)
                 self.stat_update(StatHints.total)

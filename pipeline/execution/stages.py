@@ -34,6 +34,7 @@ from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
     MARKER_ENDING,
+    RECORDS,
     Arguments,
     Counts,
     Output,
@@ -322,10 +323,11 @@ def document_stages() -> list[str]:
 def last_documents(output: Path) -> Path:
     """Return the folder with the final documents of a pipeline.
 
-    ConfigurationError if there is none.
+    ConfigurationError if there is none. A stage with records counts, also if its files are lost.
     """
     for name in reversed(document_stages()):
-        if any((folder := output / name / "documents").glob("*.arrow")):
+        folder = output / name / "documents"
+        if (folder.parent / RECORDS).is_dir() or any(folder.glob("*.arrow")):
             return folder
     raise ConfigurationError(
         f"{output}: expected the documents of a pipeline, got none; run the pipeline again"

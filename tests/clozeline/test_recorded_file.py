@@ -1,6 +1,7 @@
 """Objects that hold a hash of themselves, and files compared with the records of their units."""
 
 import json
+import shutil
 
 import pytest
 
@@ -79,10 +80,22 @@ def test_the_bytes_are_those_of_the_file(stage):
     )
     assert find_file(stage, "main/000003", "rejects/000003.arrow").text() == ""
     check_files(stage, "main/000003")
-    (stage / NAME).write_bytes(b"other")  # read as it is where no unit recorded its hash
+    shutil.rmtree(stage / "records")
+    (stage / NAME).write_bytes(b"other")  # read as it is in a folder without records
+    check_files(stage, "main/000003")
     assert (
-        find_file(stage, "main/000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"
+        find_file(stage, "main/000003", NAME).text() == RecordedFile(stage / NAME).text() == "other"
     )
+
+
+@pytest.mark.parametrize(
+    ("record", "name"),
+    [("main/000003", "documents/000004.arrow"), ("main/000009", NAME), ("count/000003", NAME)],
+)
+def test_a_file_without_an_entry_or_a_record_is_refused(stage, record, name):
+    (stage / name).write_bytes(b"other")
+    with pytest.raises(IntegrityError, match=f"{record}.*clozeline clean --verify"):
+        find_file(stage, record, name)
 
 
 @pytest.mark.parametrize("place", [0, 499, 999])
@@ -112,6 +125,6 @@ def test_another_size_and_a_missing_file_are_refused(stage):
     path.write_text(path.read_text().replace('"unit":"000003"', '"unit":"000002"'))
 
     with pytest.raises(
-        IntegrityError, match=r"000003\.json: the record of the unit is damaged \(checksum"
+        IntegrityError, match=r"000003\.json: the record of a unit is missing or damaged"
     ):
         find_file(stage, "main/000003", NAME)

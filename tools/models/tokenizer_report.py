@@ -18,9 +18,7 @@ import numpy as np
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.rewritten_documents import find_documents
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.tokenize.merge_steps import MergeStep, replay_merges
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
@@ -95,20 +93,10 @@ def measure(
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
-    records = (stage / "records" / "main").glob("*.json")
-    names = {path.stem for path in (stage / "documents").glob("*.arrow")}
-    if not names:
-        raise ConfigurationError(
-            f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; "
-            "no documents/*.arrow here"
-        )
-
-    names |= {path.stem for path in records}  # a missing file is an error
-    for part in sorted(names):
-        for document in read_documents(find_documents(stage, part)):
-            yield document.language, document.text
-            if document.target_text is not None:
-                yield document.target_language or "und", document.target_text
+    for document in read_all_documents(stage / "documents"):
+        yield document.language, document.text
+        if document.target_text is not None:
+            yield document.target_language or "und", document.target_text
 
 
 def _build_tables(

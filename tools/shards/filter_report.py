@@ -18,11 +18,11 @@ from typing import Annotated, Any, Final, NamedTuple, cast
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
+from clozeline.errors import ConfigurationError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
 from clozeline.pipeline.execution.rewritten_documents import find_documents
-from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
+from clozeline.pipeline.execution.unit_record import RECORDS, UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
@@ -35,7 +35,6 @@ from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.repair import rebuild_hint
 from clozeline.report.terminal_view import show_view
 from clozeline.report.views import Section, Table
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
@@ -204,28 +203,20 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
 
 
 def _find_parts(folder: Path) -> list[str]:
-    """Return the finished units of `clean`.
+    """Return the units of `clean`, except failed ones.
 
-    IntegrityError if one has files, but no readable record.
+    To find a file of a unit without a readable record is an error, see `find_file`.
     """
     names = ("rejects/*.arrow", "documents/*.arrow", "records/main/*.json")
     parts = sorted({path.stem for name in names for path in folder.glob(name)})
-    if not parts:
+    if not parts or not (folder / RECORDS).is_dir():
         raise ConfigurationError(
             f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, "
-            f"got no {folder}/rejects"
+            f"got no {folder / RECORDS}"
         )
 
-    paths = {part: UnitRecord.path(folder, "main", part) for part in parts}
-    records = {part: UnitRecord.read(path) for part, path in paths.items()}
-    for part, record in records.items():
-        if record is None:
-            raise IntegrityError(
-                f"{paths[part]}: the record of a unit is missing or damaged; "
-                f"{rebuild_hint(paths[part])}"
-            )
-
-    return [part for part, record in records.items() if record and record.status == "ok"]
+    records = {part: UnitRecord.read(UnitRecord.path(folder, "main", part)) for part in parts}
+    return [part for part, record in records.items() if record is None or record.status == "ok"]
 
 
 def _rejects_of(folder: Path, part: str) -> RecordedFile:

@@ -20,10 +20,11 @@ from pyarrow import parquet
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, plural
-from clozeline.pipeline.ingest.documents.files import read_batches
+from clozeline.errors import plural
+from clozeline.pipeline.ingest.documents.files import document_files, read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
+from clozeline.recorded_file import RecordedFile
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.output_folder import new_folder
 
@@ -43,7 +44,7 @@ class ExportDocumentsOptions:
     """lines of JSON (`*.jsonl.zst`), or Parquet"""
 
 
-def _write_lines(source: Path, target: Path) -> int:
+def _write_lines(source: RecordedFile, target: Path) -> int:
     rows = 0
 
     with open_json_lines(target) as write:
@@ -70,7 +71,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _write_parquet(source: Path, target: Path) -> int:
+def _write_parquet(source: RecordedFile, target: Path) -> int:
     # dictionaries of the batches grow over the file, so they become plain strings, which Parquet
     # encodes again
     schema = pa.schema(
@@ -95,7 +96,7 @@ def _write_parquet(source: Path, target: Path) -> int:
     return rows
 
 
-_WRITERS: Final[dict[str, tuple[str, Callable[[Path, Path], int]]]] = {
+_WRITERS: Final[dict[str, tuple[str, Callable[[RecordedFile, Path], int]]]] = {
     "jsonl": (JSON_LINES_SUFFIX, _write_lines),
     "parquet": (".parquet", _write_parquet),
 }
@@ -108,19 +109,14 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
         ConfigurationError: if the folder has no documents.
     """
     folder = options.stage
-    files = sorted(folder.glob("documents/*.arrow")) or sorted(folder.glob("*.arrow"))
-    if not files:
-        raise ConfigurationError(
-            f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as "
-            "OUT/dedup"
-        )
-
+    below = folder / "documents"
+    files = document_files(below if below.is_dir() else folder)
     suffix, write = _WRITERS[options.format]
     total = 0
 
     with new_folder(options.output) as output:
         for file in files:
-            total += write(file, output / f"{file.stem}{suffix}")
+            total += write(file, output / f"{file.path.stem}{suffix}")
 
     return total, len(files)
 

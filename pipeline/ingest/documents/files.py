@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.schema import DICTIONARY_TYPE, DOCUMENT_SCHEMA, row_schema
-from clozeline.recorded_file import RecordedFile
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
 from clozeline.seeding import fraction
 
@@ -136,9 +136,31 @@ def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
         yield Document(**{**row, "extra": json.loads(row["extra"])})
 
 
+def document_files(folder: Path) -> list[RecordedFile]:
+    """Return the files of a stage's folder `documents`, in order.
+
+    A file that only its record lists is an error when it is read.
+
+    Raises:
+        ConfigurationError: there is none.
+        IntegrityError: the stage has records, but a file has none.
+    """
+    stage = folder.parent
+    found = (*folder.glob("*.arrow"), *(stage / "records" / "main").glob("*.json"))
+    if not found:
+        raise ConfigurationError(
+            f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as "
+            "OUT/dedup"
+        )
+    return [
+        find_file(stage, f"main/{part}", f"{folder.name}/{part}.arrow")
+        for part in sorted({path.stem for path in found})
+    ]
+
+
 def read_all_documents(folder: Path) -> Iterator[Document]:
-    """Yield the documents of all files of a folder, in order."""
-    for file in sorted(folder.glob("*.arrow")):
+    """Yield the documents of all `document_files`, in order."""
+    for file in document_files(folder):
         yield from read_documents(file)
 
 

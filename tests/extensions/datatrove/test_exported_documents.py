@@ -1,6 +1,7 @@
 """Documents leave a run by `clozeline export-documents` and come back the same: every column."""
 
 import json
+import shutil
 
 import pandas as pd
 import pyarrow as pa
@@ -9,8 +10,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import PartialFailureError
+from clozeline.errors import ClozelineError, PartialFailureError
 from clozeline.extensions.datatrove.commands.export_documents import main as export_documents
+from clozeline.extensions.datatrove.steps import ClozelineReader
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import write_documents
@@ -128,6 +130,17 @@ def test_lines_of_json_are_plain(first, tmp_path, capsys):
 def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert export_documents([str(tmp_path), f"output={tmp_path}/out"]) == 64
     assert "give a stage such as OUT/dedup" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", ["documents", "documents/*", "records/main/*"])
+def test_a_lost_part_is_an_error(first, tmp_path, pattern):
+    stage = shutil.copytree(first[0] / "clean", tmp_path / "clean")
+    next(iter(stage.glob(pattern))).rename(tmp_path / "lost")
+
+    assert export_documents([str(stage), f"output={tmp_path}/out"]) in (64, 65, 74)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ClozelineError):
+        list(ClozelineReader(tmp_path).run())
 
 
 JSON = st.recursive(

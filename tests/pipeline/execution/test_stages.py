@@ -55,6 +55,11 @@ def test_documents_come_from_the_last_stage_that_wrote_them(tmp_path):
         write_documents(tmp_path / stage / "documents" / "0.arrow", [])
         assert last_documents(tmp_path).parent.name == stage
 
+    # lost documents of the last stage are not replaced by those of an earlier one
+    (tmp_path / "dedup" / "records").mkdir()
+    (tmp_path / "dedup" / "documents" / "0.arrow").unlink()
+    assert last_documents(tmp_path).parent.name == "dedup"
+
 
 def test_records_that_failed_are_damaged_or_have_another_name_do_not_count(tmp_path):
     run_toy(tmp_path)

@@ -252,10 +252,7 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
 
 def test_a_folder_without_documents_is_named(words, tmp_path, capsys):
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(tmp_path)]) == 64
-    assert (
-        f"{tmp_path}: expected the folder of a stage that writes documents"
-        in capsys.readouterr().err
-    )
+    assert f"{tmp_path}/documents: expected documents of a stage" in capsys.readouterr().err
 
 
 def document(number, text, language, **more):

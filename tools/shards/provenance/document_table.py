@@ -3,7 +3,6 @@
 They hold source, offset, URL, id and declared metadata.
 """
 
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -14,9 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow.dataset import IpcFileFormat
 
-from clozeline.errors import ConfigurationError, IntegrityError, message_text
+from clozeline.errors import ConfigurationError, IntegrityError, write_note
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
-from clozeline.pipeline.execution.unit_record import read_records
 from clozeline.pipeline.group.groupings import Grouping, build_grouping, recorded_grouping
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet
@@ -26,6 +24,7 @@ from clozeline.pipeline.shards.manifest import TokenizerRecord
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.recorded_file import check_files
 from clozeline.repair import rebuild_hint
 
 AddressColumn: TypeAlias = Literal["url", "id"]
@@ -183,11 +182,9 @@ def find_pieces(
     except ConfigurationError:
         if tokenizer is not None:
             raise
-        note = (
-            f"note: no tokenizer above {shards.path}: ids are shown; tokenizer=DIR names its "
-            "folder\n"
+        write_note(
+            f"no tokenizer above {shards.path}: ids are shown; tokenizer=DIR names its folder"
         )
-        sys.stderr.write(message_text(note))
         return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
@@ -220,7 +217,8 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     None if it is not above the set.
 
     The tokenizer is loaded, and its files are compared with the record of the stage that wrote
-    them, if there is one. A folder with only `vocabulary.json` is compared by its vocabulary.
+    them, if its folder has records. A folder with only `vocabulary.json` is compared by its
+    vocabulary.
     """
     recorded_tokenizer = shards.manifest.tokenizer
 
@@ -231,9 +229,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
             raise
         return None
 
-    for record in read_records(location.parent, "main"):
-        if missing := record.find_missing_output(location.parent, verify=True):
-            raise IntegrityError(f"{missing}; {rebuild_hint(location / record.pass_name)}")
+    check_files(location.parent, "main/000000", f"{location.name}/")
 
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
         vocabulary = Vocabulary.load(location / VOCABULARY_FILE)
