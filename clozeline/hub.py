@@ -18,7 +18,7 @@ from typing import Any, Final
 from pydantic import BeforeValidator
 
 from clozeline.configuration.redaction import redact_text, remember
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ConfigurationError, StorageError, write_note
 
 _SCHEME: Final = "hf:"
 _REFERENCE: Final = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w.-]+(?:/[\w.-]+)*))?")
@@ -98,11 +98,12 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     try:
         names, is_offline = _list_files(hub, name, revision)
         chosen = _choose_files(text, names, weights=weights)
-        return Path(
-            hub.snapshot_download(
-                name, revision=revision, allow_patterns=chosen, local_files_only=is_offline
-            )
+        folder = hub.snapshot_download(
+            name, revision=revision, allow_patterns=chosen, local_files_only=is_offline
         )
+        if is_offline:
+            write_note(f"{text}: {endpoint} was not reached; the cached {folder} may be older")
+        return Path(folder)
     except RevisionNotFoundError as error:
         raise ConfigurationError(
             f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of "

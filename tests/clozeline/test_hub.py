@@ -224,12 +224,13 @@ def test_the_folder_names_the_commit(hub):
 
 
 @pytest.mark.parametrize("how", ["down", "offline"])
-def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
+def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published, capsys):
     tokenizer = fetch_folder("hf://org/tiny", weights=False)
     hub.down = how == "down"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", how == "offline")
 
     assert fetch_folder("hf://org/tiny", weights=False) == tokenizer
+    assert str(tokenizer) in capsys.readouterr().err
     # the weights were never downloaded
     with pytest.raises(StorageError, match=r"lacks files.*give its path"):
         fetch_folder("hf://org/tiny")

@@ -7,12 +7,9 @@ import pyarrow as pa
 import pytest
 
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
-    documents_name,
-    read_all_documents,
     read_documents,
     read_rejects,
     write_documents,
@@ -119,20 +116,3 @@ def test_a_file_that_is_not_whole_is_an_error_with_its_name(tmp_path):
         list(read_documents(path))
     with pytest.raises(StorageError, match="absent"):
         list(read_documents(tmp_path / "absent"))
-
-
-@pytest.mark.parametrize(
-    "lost", ["documents", "documents/1.arrow", "records/main", "records/main/1.json"]
-)
-def test_a_lost_part_of_a_stage_is_an_error(tmp_path, lost):
-    for part in "01":
-        output = Output(tmp_path / "clean")
-        with output.file(documents_name(part)) as path:
-            write_documents(path, documents(3))
-        UnitRecord("main", part, {}, outputs=output.files).save(output.folder)
-
-    assert len(list(read_all_documents(path.parent))) == 6
-
-    (output.folder / lost).rename(tmp_path / "lost")
-    with pytest.raises((IntegrityError, StorageError), match=f"{lost}.*clozeline clean --verify"):
-        list(read_all_documents(path.parent))
