@@ -386,12 +386,13 @@ def seeds_of(folder: Path) -> list[Path]:
         (folder / name).is_file() for name in (MODEL, "config.json")
     ):
         return [folder]
-    runs = sorted(path for path in folder.glob("seed-*") if steps_in(path / "checkpoints"))
-    if not runs:
-        raise ConfigurationError(
-            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, ...; "
-            "found none"
-        )
+    runs = sorted(path for path in folder.glob("seed-*") if path.is_dir())
+    for run in runs or [folder]:
+        if not steps_in(run / "checkpoints"):
+            raise ConfigurationError(
+                f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, "
+                f"...; {run} has no checkpoint"
+            )
     return runs
 
 

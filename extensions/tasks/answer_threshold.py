@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
-from clozeline.errors import IntegrityError
+from clozeline.errors import IntegrityError, write_note
 from clozeline.files import parse_json, publish_text
 from clozeline.repair import rebuild_hint
 
@@ -25,18 +25,25 @@ def store_threshold(run: Path, threshold: float, settings: dict[str, object]) ->
 
 
 def read_threshold(run: Path, checkpoint: str) -> float:
-    """Return the threshold that was stored for a checkpoint, else 0.
+    """Return the threshold that was stored for a checkpoint, else 0, after a note.
 
     Raises:
         IntegrityError: the file is damaged.
     """
     path = run / _THRESHOLD_FILE
-    if not path.is_file():
-        return 0.0
     try:
         settings = verify_checksum(parse_json(path.read_bytes()), path)
-        return float(settings["threshold"]) if settings["checkpoint"] == checkpoint else 0.0
+        if settings["checkpoint"] == checkpoint:
+            return float(settings["threshold"])
+    except FileNotFoundError:
+        pass
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
             f"{path}: not a threshold of answers ({error}); {rebuild_hint(path)}"
         ) from error
+
+    write_note(
+        f'{path}: has no threshold of "no answer" for this checkpoint: 0 is used; `clozeline '
+        "evaluate` with tune=true chooses one"
+    )
+    return 0.0

@@ -13,7 +13,6 @@ a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
@@ -111,6 +110,8 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
     student = [f"{key}={data[key]}" for key in ("task", "train", "dev")]
     kept = [f"{key}={json.dumps(data[key])}" for key in ("threshold", "per_class")]
     rounds: list[Round] = []
+    rows = Counter[str]()
+    """how often each labeled row is in the file; a text may be there several times"""
 
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder = output / f"round-{len(rounds)}"
@@ -118,7 +119,8 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
         labels = folder / "pseudo.jsonl"
         words = [f"input={options.unlabeled}", f"output={labels}", *kept]
         counts = labels.with_name("pseudo.jsonl.json")
-        label = PlannedCommand(["pseudo-label", before / "seed-0", *words], {counts: None})
+        results = {counts: None, labels: None}
+        label = PlannedCommand(["pseudo-label", before / "seed-0", *words], results)
         words = [*student, f"output={folder}", "seeds=1", *options.words]
         words += [f"pseudo={labels}"] if rounds else []
         finetune = PlannedCommand(
@@ -126,8 +128,7 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
         )
         run_plan([label, finetune] if rounds else [finetune])
         metrics = dict(read_scored(folder)[0].scores["metrics"])
-        rows = _rows_of(labels)
-        earlier = _rows_of(before / labels.name)
+        earlier, rows = rows, Counter(read_list(labels, "none") if rounds else ())
         changed = (
             ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total()
             if earlier
@@ -138,11 +139,6 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
         publish_json(output / "rounds.json", [result._asdict() for result in rounds])
 
     return rounds
-
-
-def _rows_of(path: Path) -> Counter[str]:
-    """Return how often each labeled row is in a file; the same text may be there several times."""
-    return Counter(read_list(path, "none") if path.is_file() else ())
 
 
 def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:

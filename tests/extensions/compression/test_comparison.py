@@ -13,11 +13,13 @@ from clozeline.extensions.compression.comparison import (
     Sizes,
     measure_latencies,
     measure_sizes,
+    seeds_of,
 )
 from clozeline.extensions.compression.written_models import RECORD, find_claim
 from clozeline.files import publish_json
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import FAMILIES, built
+from tests.refusals import refused
 from tests.train.written_runs import write_run
 
 DENSE = Sizes(1000, 1000, 4000, 2e6)
@@ -49,6 +51,17 @@ def test_a_row_says_what_it_saves(sizes, own, own_32, words):
         "small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)"
     ).savings
     assert saved.startswith(words) if "zeros" in words else saved == words
+
+
+def test_a_seed_without_checkpoints_is_named(tmp_path):
+    for seed in range(2):
+        (tmp_path / f"seed-{seed}/checkpoints/step-00000001").mkdir(parents=True)
+    (tmp_path / "seed-0.json").touch()
+    assert [path.name for path in seeds_of(tmp_path)] == ["seed-0", "seed-1"]
+
+    (tmp_path / "seed-1" / "checkpoints").rename(tmp_path / "lost")
+    with refused("seed-1 has no checkpoint"):
+        seeds_of(tmp_path)
 
 
 def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):

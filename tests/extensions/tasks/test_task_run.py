@@ -63,14 +63,17 @@ def test_a_score_below_a_baseline_is_printed_as_such():
     assert "worse" not in f1
 
 
-def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
-    assert read_threshold(tmp_path, "a") == 0.0
-
-    store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
-
-    assert (read_threshold(tmp_path, "a"), read_threshold(tmp_path, "b")) == (-1.5, 0.0)
-
+def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path, capsys):
     path = tmp_path / "answer_threshold.json"
+    noted = []
+
+    for checkpoint, threshold in (("a", 0.0), ("a", -1.5), ("b", 0.0)):
+        assert read_threshold(tmp_path, checkpoint) == threshold
+        noted.append(str(path) in capsys.readouterr().err)
+        store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
+
+    assert noted == [True, False, True]
+
     path.write_text(path.read_text().replace("-1.5", "-2.5"))
     with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
         read_threshold(tmp_path, "a")
