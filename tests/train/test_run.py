@@ -249,13 +249,16 @@ def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(
     assert steps_saved == [8, 1]
 
 
-def test_a_start_after_a_run_without_a_checkpoint_says_so(one_rank, tmp_path, shards):
+@pytest.mark.parametrize("lost", ["", "status.json"])
+def test_a_start_after_a_run_without_a_checkpoint_says_so(one_rank, tmp_path, shards, lost):
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
 
     assert one_rank.run(start, config, []) == [(0, "")]
 
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if lost:
+        (tmp_path / "run" / lost).unlink()
 
     assert one_rank.run(runs.start, config, []) == [(0, "")]
 

@@ -122,7 +122,9 @@ def prepare_directory(
     config = point.config
     last_status = read_status(config.output)
     evaluated = last_status.heldout if last_status is not None and state.step else {}
-    next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
+    # also refuses a line of a newer version
+    metrics = config.output / "metrics.jsonl"
+    last = next((line.record for line in last_lines(metrics) if line.record), {})
 
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
@@ -136,8 +138,9 @@ def prepare_directory(
     # announce what was lost, and data that changed since the checkpoint
     if last_status is not None and last_status.state == "running":
         announce("lost", process=last_status.process, step=last_status.step)
-    if last_status is not None and last_status.step and point.saved is None:
-        announce("nothing_saved", steps=last_status.step)
+    steps = last.get("step") or (last_status is not None and last_status.step)
+    if steps and point.saved is None:
+        announce("nothing_saved", steps=steps)
     if problem:
         announce("tokenizer_refused", reason=problem)
     saved_stream = {} if point.saved is None else point.saved.stream
