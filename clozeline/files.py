@@ -8,7 +8,7 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
@@ -35,6 +35,11 @@ _TEMPORARY: Final = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp\Z")
 PAGE_MARK: Final = "<meta name=generator content=Clozeline>"
 """Tag in the head of every page that Clozeline writes: the record that the file is ours."""
 _MARKED_BYTES: Final = 4096
+
+
+def folders_above(path: Path) -> Iterable[Path]:
+    """Return all folders above a path: first as it is given, then with symbolic links resolved."""
+    return dict.fromkeys((*path.absolute().parents, *path.resolve().parents))
 
 
 def file_hash(path: Path) -> str:

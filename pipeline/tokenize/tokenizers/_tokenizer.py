@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import folders_above
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
 from clozeline.pipeline.vocabulary import Corpus, Vocabulary
@@ -124,9 +125,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     candidates = []
     unread = []
 
-    for folder in dict.fromkeys(
-        (*manifest_path.absolute().parents, *manifest_path.resolve().parents)
-    ):
+    for folder in folders_above(manifest_path):
         for stage in _STAGES:
             candidate = folder / stage / "tokenizer"
             if (candidate / VOCABULARY_FILE).is_file():

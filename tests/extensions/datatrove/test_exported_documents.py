@@ -15,7 +15,7 @@ from clozeline.extensions.datatrove.commands.export_documents import main as exp
 from clozeline.extensions.datatrove.steps import ClozelineReader
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents, write_documents
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
 from tests.pipeline.captures import http, members, page, record
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -139,8 +139,9 @@ def test_a_lost_part_is_an_error(first, tmp_path, pattern):
 
     assert export_documents([str(stage), f"output={tmp_path}/out"]) in (64, 65, 74)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ClozelineError):
-        list(ClozelineReader(tmp_path).run())
+    for read in (ClozelineReader(tmp_path).run(), read_all_documents(stage / "documents")):
+        with pytest.raises(ClozelineError):
+            list(read)
 
 
 JSON = st.recursive(

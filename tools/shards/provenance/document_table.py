@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pyarrow.dataset import IpcFileFormat
 
 from clozeline.errors import ConfigurationError, IntegrityError, write_note
+from clozeline.files import folders_above
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.group.groupings import Grouping, build_grouping, recorded_grouping
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
@@ -42,7 +43,7 @@ def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
 
 def document_tables(manifest_path: Path) -> list[Path]:
     """Return the document tables above a set, one per token shard, in shard order."""
-    for folder in manifest_path.resolve().parents:
+    for folder in folders_above(manifest_path):
         tables = {
             shard.with_name(f"documents{shard.stem[5:]}.arrow")
             for shard in (folder / "encode").glob("shard-*")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.files import folders_above
 from clozeline.pipeline.group.documents import document_order_key, token_shards
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
@@ -103,7 +104,7 @@ def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
-        for folder in shards.path.resolve().parents if parent.role == "samples" else ():
+        for folder in folders_above(shards.path) if parent.role == "samples" else ():
             path = folder / "group" / parent.name / "manifest.json"
             if path.parent.is_dir():
                 manifest = Manifest.load(path)

@@ -200,6 +200,16 @@ def test_another_token_set_is_not_believed(shard_sets, tmp_path):
     assert packing_of(open_shards(tmp_path / "corrupt" / "masked_lm" / "train")) is None
 
 
+def test_a_stage_on_another_disk_has_its_documents(shard_sets, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "corrupt").symlink_to(shutil.copytree(shard_sets / "corrupt", tmp_path / "corrupt"))
+    for name in ("encode", "group"):
+        (out / name).symlink_to(shard_sets / name)
+
+    assert packing_of(open_shards(out / "corrupt" / "masked_lm" / "train")) is not None
+
+
 def test_a_table_that_is_missing_is_named(shard_sets, tmp_path):
     for name in (
         "shard-00000-of-00002.arrow",
