@@ -111,7 +111,8 @@ def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]] | None:
         outputs: dict[str, dict[str, Any]] = read_canonical(path.read_bytes(), path)["outputs"]
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
+            f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}; or "
+            f"move a file of your own out of {folder}"
         ) from error
 
     return outputs

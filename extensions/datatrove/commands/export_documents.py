@@ -110,7 +110,8 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
     """
     folder = options.stage
     below = folder / "documents"
-    files = document_files(below if below.is_dir() else folder)
+    is_stage = below.is_dir() or (folder / "records").is_dir()
+    files = document_files(below if is_stage else folder)
     suffix, write = _WRITERS[options.format]
     total = 0
 
