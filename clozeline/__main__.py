@@ -8,7 +8,6 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 
 import difflib
-import importlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
-from clozeline.errors import ConfigurationError
-from clozeline.extension_list import find_extensions, list_extensions, refuse_twins
+from clozeline.extension_list import (
+    explain_unused,
+    find_extensions,
+    list_extensions,
+    refuse_twins,
+)
+from clozeline.foreign_code import import_module
 from clozeline.pipeline import all_stages, hidden_stages, stage_file
 from clozeline.process import guard_streams, shield_children
 
@@ -51,7 +55,7 @@ class Command:
 
     def run(self, arguments: list[str]) -> int:
         """Run it and return the exit code."""
-        module = importlib.import_module(self.module)
+        module = import_module(self.module)
         main: Callable[[list[str]], int] = (
             module.main if self.stage is None else partial(module.run_stage, self.stage)
         )
@@ -60,7 +64,7 @@ class Command:
     @property
     def summary(self) -> str:
         """Return the first line of the docstring, without the command and its name."""
-        with self.file.open(encoding="utf-8") as text:
+        with self.file.open(encoding="utf-8", errors="replace") as text:
             return re.sub(r"^(`[^`]*`|\w+): |: `.*|\.$", "", text.readline().strip().strip('"'))
 
 
@@ -110,13 +114,22 @@ def start() -> int:
     shield_children()
     try:
         return main()
-    except ConfigurationError as error:  # of the extensions: a command explains its own errors
-        raise _usage_error(str(error)) from error
+    except Exception as error:  # of an extension: a command of ours explains its own errors
+        from clozeline.repair import explain
+
+        code, message = explain(error)
+        if not message:
+            raise
+        sys.stderr.write(f"error: {message}\n")
+        return code
 
 
 def main() -> int:
     """Run the subcommand of `sys.argv` and return its exit code."""
     name, *arguments = sys.argv[1:] or ["--help"]
+    for each in find_extensions().values():
+        if each.problem:
+            sys.stderr.write(f"warning: not used: extension {each.name}: {each.problem}\n")
 
     if name == "help":
         # `help COMMAND` is `COMMAND --help`
@@ -164,7 +177,7 @@ def _suggest_command(name: str, known: Iterable[str]) -> str:
     for each in find_extensions().values():
         is_command = each.folder.joinpath("commands", f"{word}.py").is_file()
         if is_command or hidden_stages().get(word) == each.name:
-            return f"it is of the extension {each.name}; clozeline doctor says why it is not used"
+            return f"it is of the extension {each.name}, not used: {explain_unused(each.name)}"
     near = difflib.get_close_matches(name, [*known, *_builtin_usages(), "--version"], n=1)
     return f"did you mean '{near[0]}'?" if near else "--help lists all"
 

@@ -14,7 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import DescribedKey, describe
 from clozeline.errors import message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
-from clozeline.registry import Registry, options_of
+from clozeline.registry import Registry, options_of, skipping_broken
 from clozeline.repair import explain
 
 LOG_COLUMNS: Final = 80
@@ -85,9 +85,10 @@ def keys_of(
         if only not in (None, key.partition(".")[0]):
             continue
         readers: dict[DescribedKey, list[str]] = {}
-        for name in registry.available():
-            for described in describe(options_of(registry.load_class(name))):
-                readers.setdefault(described, []).append(name)
+        for name, algorithm in registry.classes().items():
+            with skipping_broken():
+                for described in describe(options_of(algorithm)):
+                    readers.setdefault(described, []).append(name)
         for (option, kind, default, text), chosen in readers.items():
             if DescribedKey(f"{key}.{option}", kind, default, text) not in common:
                 shown = f"{key}.{option} ({word}: {', '.join(chosen)})"
@@ -170,7 +171,7 @@ def run_command(
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{interrupted}\n")
         return 75 if isinstance(stop, Stopped) else 130
-    except Exception as error:
+    except BaseException as error:  # code of others may exit, and libraries panic
         code, message = explain(error)
         sys.stderr.write(
             f"error: {message}\n"

@@ -3,9 +3,9 @@
 Each message says what was expected, what was found, where, and what to do.
 
 All commands share the exit codes: 0 done, 64 configuration, 65 accounting, integrity, a batch or
-weights, 69 some units failed and the others were published, 70 watchdog, 71 another rank was lost,
-74 input or output, 75 stopped by a signal with saved state (the same command resumes), 76 diverged,
-77 out of memory.
+weights, 69 some units failed and the others were published, or code of others failed, 70 watchdog,
+71 another rank was lost, 74 input or output, 75 stopped by a signal with saved state (the same
+command resumes), 76 diverged, 77 out of memory.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ A package has a folder for each registry that it adds to, named by the address o
 (`filters/`, `ingest/readers/`), a folder with `stage.py` for each stage, and `commands/`. Its
 `__init__.py` begins with one sentence, and may declare `NEEDS`, the extensions that it imports,
 `EXTRA`, the extra of `pyproject.toml` with what it wants to be installed, and `PARTS` of
-configuration files, with keys that tell them. All of this is read without importing it.
+configuration files, with keys that tell them. All of this is read without importing it. An
+extension whose files cannot be read so has a `problem`, and is not used.
 `words_elsewhere.yaml` has what other programs call its keys and commands.
 
 The variable `CLOZELINE_HIDE` hides extensions: names by commas, or `all`. Processes started from
@@ -21,8 +22,8 @@ import ast
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from operator import attrgetter
@@ -49,32 +50,60 @@ class Extension:
     folder: Path
     distribution: str
     """name of what was installed with it"""
+    stages: Mapping[Path, Mapping[str, Any]] = field(compare=False)
+    """files of its stages, with what `read_stage` says of each"""
+    summary: str = ""
+    """what it adds, in one sentence"""
+    needs: tuple[str, ...] = ()
+    """names of the extensions that it imports"""
+    extra: str = ""
+    """extra of `pyproject.toml` that it wants; "" for none"""
+    parts: Mapping[str, set[str]] = field(default_factory=dict, compare=False)
+    """parts of configuration files, and the keys by which each is known"""
+    problem: str = ""
+    """why it cannot be used, with the file; "" if it can"""
 
-    @property
-    def summary(self) -> str:
-        """What it adds, in one sentence."""
-        return str(self._declared.get("summary", ""))
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the extensions that it imports."""
-        return tuple(self._declared.get("NEEDS", ()))
+def _read_extension(name: str, package: str, folder: Path, distribution: str) -> Extension:
+    """Return an extension without importing it; `problem` is what is wrong with a file."""
+    file = folder / "__init__.py"
+    stages: dict[Path, Mapping[str, Any]] = {}
+    known = partial(Extension, name, package, folder, distribution, stages)
+    try:
+        for file in sorted(folder.rglob("stage.py")):
+            stages[file] = read_stage(file)
+        file = folder / "__init__.py"
+        tree = ast.parse(file.read_bytes())
+        found = read_literals(tree.body)
+        return known(
+            (ast.get_docstring(tree) or "").partition("\n")[0],
+            _take_names(found, "NEEDS"),
+            str(found.get("EXTRA", "")),
+            {part: {*keys} for part, keys in dict(found.get("PARTS", {})).items()},
+        )
+    except Exception as error:  # a file may hold anything
+        return known(problem=f"{file}: {type(error).__name__}: {error}")
 
-    @property
-    def extra(self) -> str:
-        """Extra of `pyproject.toml` that it wants; "" for none."""
-        return str(self._declared.get("EXTRA", ""))
 
-    @property
-    def parts(self) -> Mapping[str, set[str]]:
-        """Parts of configuration files, and the keys by which each is known."""
-        return dict(self._declared.get("PARTS", {}))
+def read_stage(file: Path) -> Mapping[str, Any]:
+    """Return the `name` of a stage, and those `after` and `before` which it runs, by their keys.
 
-    @cached_property
-    def _declared(self) -> Mapping[str, Any]:
-        tree = ast.parse((self.folder / "__init__.py").read_text(encoding="utf-8"))
-        summary = (ast.get_docstring(tree) or "").partition("\n")[0]
-        return {"summary": summary, **read_literals(tree.body)}
+    Raises:
+        KeyError, SyntaxError, TypeError, ValueError: the file does not say it.
+    """
+    for node in ast.parse(file.read_bytes()).body:
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Stage"):
+            found = read_literals(node.body)
+            near = {key: _take_names(found, key) for key in ("after", "before")}
+            return {"name": str(found["name"]), **near}
+    raise ValueError("expected a class whose name ends in Stage, found none")
+
+
+def _take_names(found: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    names = found.get(key, ())
+    if isinstance(names, tuple | list):
+        return tuple(map(str, names))
+    raise TypeError(f'{key}: expected names, such as ("one", "two"), got {names!r}')
 
 
 def read_literals(body: Iterable[ast.stmt]) -> dict[str, Any]:
@@ -92,7 +121,7 @@ def read_literals(body: Iterable[ast.stmt]) -> dict[str, Any]:
 
 
 def list_extensions() -> tuple[Extension, ...]:
-    """Return the extensions that are there and not hidden, sorted by name.
+    """Return the extensions that can be used and are not hidden, sorted by name.
 
     Raises:
         ConfigurationError: two have one name, or an unknown one is to be hidden.
@@ -109,7 +138,7 @@ def find_extensions() -> Mapping[str, Extension]:
     """
     folders = [path.parent for path in (HOME / "extensions").glob("*/__init__.py")]
     ours = [
-        Extension(each.name, f"clozeline.extensions.{each.name}", each, "clozeline")
+        _read_extension(each.name, f"clozeline.extensions.{each.name}", each, "clozeline")
         for each in folders
     ]
     found = sorted(
@@ -126,22 +155,40 @@ def _list_extensions(hide: str) -> tuple[Extension, ...]:
         raise ConfigurationError(
             f"{HIDE}: no extension '{unknown[0]}'; known: {', '.join(known)}, all"
         )
-    shown = {name: each for name, each in known.items() if hidden.isdisjoint((name, "all"))}
+    shown = {
+        name: each
+        for name, each in known.items()
+        if hidden.isdisjoint((name, "all")) and not each.problem
+    }
     while lacking := [name for name, each in shown.items() if not shown.keys() >= {*each.needs}]:
         for name in lacking:
             del shown[name]
     return tuple(shown.values())
 
 
+def explain_unused(name: str) -> str:
+    """Return why an extension is not used, and what to do; "" if it is used."""
+    used = {each.name for each in list_extensions()}
+    each = find_extensions()[name]
+    if name in used:
+        return ""
+    if each.problem:
+        return f"{each.problem}; repair it, or uninstall {each.distribution}"
+    lacking = ", ".join(need for need in each.needs if need not in used)
+    return f"it needs {lacking}" if lacking else f"{HIDE} hides it: leave it out there"
+
+
 def _find_installed(entry: EntryPoint) -> Extension:
-    spec = find_spec(entry.value)
+    distribution = entry.dist.name if entry.dist else ""
+    top, *below = entry.value.split(".")
+    spec = find_spec(top)  # of a package in it, Python would import the upper one
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError(
-            f"the extension '{entry.name}' of an installed distribution: no package "
-            f"'{entry.value}'; install the distribution again, or remove it"
+        problem = f"no package '{entry.value}'"
+        return Extension(
+            entry.name, entry.value, Path(os.devnull), distribution, {}, problem=problem
         )
-    folder = Path(spec.submodule_search_locations[0])
-    return Extension(entry.name, entry.value, folder, entry.dist.name if entry.dist else "")
+    folder = Path(spec.submodule_search_locations[0], *below)
+    return _read_extension(entry.name, entry.value, folder, distribution)
 
 
 def refuse_twins(

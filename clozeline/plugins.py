@@ -10,7 +10,6 @@ names it too. The variable passes the names on to workers.
 """
 
 import hashlib
-import importlib
 import os
 import re
 import sys
@@ -18,15 +17,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import list_extensions
+from clozeline.foreign_code import VARIABLE as VARIABLE
+from clozeline.foreign_code import import_module, read_allowed
 
-VARIABLE: Final = "CLOZELINE_IMPORT"
-"""Environment variable with the names that may be imported: `module:Class` or `module`, by
-commas."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -60,11 +57,7 @@ def short_name(name: str) -> str:
 def allow(name: str) -> None:
     """Allow the import of a name that the user has given, in this process and its children."""
     if is_custom(name):
-        os.environ[VARIABLE] = ",".join(sorted({*_read_allowed(), name}))
-
-
-def _read_allowed() -> set[str]:
-    return set(filter(None, os.environ.get(VARIABLE, "").split(",")))
+        os.environ[VARIABLE] = ",".join(sorted({*read_allowed(), name}))
 
 
 def import_class(name: str, *, is_allowed: bool = False) -> type:
@@ -75,25 +68,17 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
     """
     module, _, attribute = name.partition(":")
 
-    if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_read_allowed()):
+    if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(read_allowed()):
         raise ConfigurationError(
             f"{name}: this class is only named by a file that you did not give, so it was not "
             "imported; if you trust its code, write "
-            f"{VARIABLE}={','.join(sorted({*_read_allowed(), name}))} before the command"
+            f"{VARIABLE}={','.join(sorted({*read_allowed(), name}))} before the command"
         )
 
-    try:
-        loaded = getattr(_import(module), attribute)
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{name}: no module '{error.name}'; install its package in this environment, or set "
-            "PYTHONPATH to the folder that holds it"
-        ) from error
-    except AttributeError as error:
-        raise ConfigurationError(f"{name}: the module {module} has no '{attribute}'") from error
-
+    find_in_current_folder()
+    loaded = getattr(import_module(module), attribute, None)
     if not isinstance(loaded, type):
-        raise ConfigurationError(f"{name}: expected a class, got {loaded!r}")
+        raise ConfigurationError(f"{name}: expected a class of {module}, got {loaded!r}")
     return loaded
 
 
@@ -104,7 +89,7 @@ def find_in_current_folder() -> None:
     data shadows nothing, because the folder comes last.
     """
     here = os.getcwd()  # noqa: PTH109 (entries of sys.path are strings)
-    if _read_allowed() and here not in sys.path:
+    if read_allowed() and here not in sys.path:
         sys.path.append(here)
 
 
@@ -116,12 +101,6 @@ def put_current_folder_last() -> None:
     here = os.getcwd()  # noqa: PTH109
     sys.path[:] = [folder for folder in sys.path if folder != here]
     find_in_current_folder()
-
-
-def _import(module: str) -> ModuleType:
-    """Import a module, also from the current folder."""
-    find_in_current_folder()
-    return importlib.import_module(module)
 
 
 def digests(classes: Iterable[type]) -> dict[str, str]:

@@ -15,7 +15,9 @@ import difflib
 import importlib
 import os
 import pkgutil
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache, partial
 from typing import (
@@ -41,12 +43,13 @@ from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import (
-    HIDE,
     Extension,
+    explain_unused,
     find_extensions,
     list_extensions,
     refuse_twins,
 )
+from clozeline.foreign_code import import_module
 
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
@@ -170,7 +173,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             raise ConfigurationError(self.explain_unknown_name(name))
         if self.named_by:
             return self._import_all()[name]
-        module = importlib.import_module(self._modules()[name])
+        module = import_module(self._modules()[name])
 
         for attribute, value in vars(module).items():
             if (
@@ -184,6 +187,14 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             f"{module.__file__}: expected a class named like the "
             f"file{self.suffix and ' and ' + self.suffix}, found none"
         )
+
+    def classes(self) -> dict[str, type[Algorithm_co]]:
+        """Return the class of each algorithm; one that cannot be imported is warned of."""
+        found = {}
+        for name in self.available():
+            with skipping_broken():
+                found[name] = self.load_class(name)
+        return found
 
     def added_keys(self) -> dict[str, AddedKey]:
         """Return keys of a configuration, one for each class, which is then a config class.
@@ -252,7 +263,8 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         hint = translate_algorithm(self.name, name, known) or spelled
         if extension := self.find_hidden().get(name):
-            hint = f"the extension {extension}, which {HIDE} hides, has it: leave it out there"
+            hint = f"the extension {extension} has it, which is not used: "
+            hint += explain_unused(extension)
         return f"no algorithm in {self.folder} is called '{name}'; {hint}"
 
     def _compact(self, file: str) -> str:
@@ -306,8 +318,19 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         )
 
 
+@contextmanager
+def skipping_broken() -> Iterator[None]:
+    """Print an error of an algorithm that the user did not ask for, as a warning."""
+    try:
+        yield
+    except ConfigurationError as error:
+        sys.stderr.write(f"warning: {error}; nothing of it is used\n")
+
+
 def options_of(algorithm: type) -> Any:
-    """Return the class of the options of an algorithm."""
+    """Return the class of the options of an algorithm; ConfigurationError if it has none."""
+    if not hasattr(algorithm, "Options"):
+        raise ConfigurationError(f"{plugins.name_of(algorithm)}: expected a class Options in it")
     return cast(Any, algorithm).Options
 
 
@@ -338,12 +361,12 @@ def _list_modules(
 
 @lru_cache(_MOST_LISTINGS)
 def _import_classes(attribute: str, names: tuple[str, ...]) -> Mapping[str, type[Any]]:
-    modules = [importlib.import_module(name) for name in names]
     classes: dict[str, type[Any]] = {}
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, type) and attribute in vars(value):
-                classes[vars(value)[attribute]] = value
+    for name in names:
+        with skipping_broken():
+            for value in vars(import_module(name)).values():
+                if isinstance(value, type) and attribute in vars(value):
+                    classes[vars(value)[attribute]] = value
     return dict(sorted(classes.items()))
 
 

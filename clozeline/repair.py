@@ -6,7 +6,14 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from clozeline.errors import ClozelineError, OutOfMemoryError, StorageError, message_text
+from clozeline.errors import (
+    ClozelineError,
+    OutOfMemoryError,
+    PartialFailureError,
+    StorageError,
+    message_text,
+)
+from clozeline.foreign_code import explain_foreign
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -44,9 +51,10 @@ def explain(error: BaseException) -> tuple[int, str]:
             f"out of memory ({str(error) or type(error).__name__}): use fewer executor.workers or "
             "a smaller data.micro_batch, or end other programs"
         )
+    message = explain_foreign(error)
     if isinstance(error, OSError):
-        return StorageError.exit_code, message_text(explain_error(error))
-    return 1, ""
+        return StorageError.exit_code, message_text(message or explain_error(error))
+    return PartialFailureError.exit_code if message else 1, message_text(message)
 
 
 def explain_error(error: OSError) -> str:

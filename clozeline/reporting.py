@@ -31,7 +31,9 @@ class Reporting:
             yield
         except self._passed:
             raise
-        except Exception as error:  # the work does not need the report
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the work does not need the report
             if part not in self._failed:
                 self._failed.add(part)
                 with suppress(OSError, ValueError):  # stderr may be closed

@@ -3,7 +3,6 @@
 It never imports torch.
 """
 
-import ast
 import importlib
 import sys
 from collections.abc import Mapping
@@ -15,9 +14,10 @@ from typing import Any, Final, NamedTuple
 from clozeline import HOME
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import (
+    Extension,
     find_extensions,
     list_extensions,
-    read_literals,
+    read_stage,
     refuse_twins,
 )
 
@@ -30,8 +30,7 @@ class _StageFile(NamedTuple):
     package: str
     path: Path
     declared: Mapping[str, Any]
-    """literals in the class of the stage: its `name`, and stages `after` and `before` which it
-    runs if the recipe has them"""
+    """its `name`, and stages `after` and `before` which it runs if the recipe has them"""
 
 
 def all_stages() -> list[str]:
@@ -40,12 +39,12 @@ def all_stages() -> list[str]:
 
 
 def hidden_stages() -> dict[str, str]:
-    """Return the stages of hidden extensions, each with the name of its extension."""
+    """Return the stages of extensions that are not used, each with the name of its extension."""
     return {
-        str(_read_stage(path, each.package).declared["name"]): each.name
+        declared["name"]: each.name
         for each in find_extensions().values()
         if each not in list_extensions()
-        for path in each.folder.rglob("stage.py")
+        for declared in each.stages.values()
     }
 
 
@@ -65,31 +64,32 @@ def is_of_extension(stage: str) -> bool:
 
 
 def _find_stages() -> Mapping[str, _StageFile]:
-    places = [(_PACKAGE, HOME / "pipeline")]
-    return _order_stages((*places, *((each.package, each.folder) for each in list_extensions())))
+    return _order_stages(list_extensions())
 
 
 @cache
-def _order_stages(places: tuple[tuple[str, Path], ...]) -> Mapping[str, _StageFile]:
-    """Return the stages below packages, given with their folders, by name in running order.
+def _order_stages(extensions: tuple[Extension, ...]) -> Mapping[str, _StageFile]:
+    """Return the stages of the pipeline and of extensions, by name in running order.
 
     What `after` and `before` leave open is decided by the names.
 
     Raises:
         ConfigurationError: two have one name, or the order is a circle.
     """
+    own = HOME / "pipeline"
+    paths = sorted(own.rglob("stage.py"))
+    places = [(_PACKAGE, own, {path: read_stage(path) for path in paths})]
+    places += [(each.package, each.folder, {**each.stages}) for each in extensions]
     found = [
-        _read_stage(path, ".".join([package, *path.parent.relative_to(folder).parts]))
-        for package, folder in places
-        for path in sorted(folder.rglob("stage.py"))
+        _StageFile(".".join([package, *path.parent.relative_to(folder).parts]), path, declared)
+        for package, folder, files in places
+        for path, declared in files.items()
     ]
     stages = refuse_twins("stage", found, lambda each: (each.declared["name"], each.path))
 
-    earlier = {
-        name: stages.keys() & {*each.declared.get("after", ())} for name, each in stages.items()
-    }
+    earlier = {name: stages.keys() & {*each.declared["after"]} for name, each in stages.items()}
     for name, each in stages.items():
-        for later in stages.keys() & {*each.declared.get("before", ())}:
+        for later in stages.keys() & {*each.declared["before"]}:
             earlier[later].add(name)
 
     sorter = TopologicalSorter(earlier)
@@ -107,14 +107,6 @@ def _order_stages(places: tuple[tuple[str, Path], ...]) -> Mapping[str, _StageFi
         ordered |= {name: stages[name] for name in ready}
         sorter.done(*ready)
     return ordered
-
-
-def _read_stage(path: Path, package: str) -> _StageFile:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Stage"):
-            return _StageFile(package, path, read_literals(node.body))
-    raise ConfigurationError(f"{path}: expected a class whose name ends in Stage, found none")
 
 
 if __name__ == "pipeline":  # `python -m pipeline` must not import the module a second time

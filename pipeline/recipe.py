@@ -4,11 +4,9 @@ A stage runs if the recipe has its key. `input` and `output` belong to the entir
 writes `output/<stage>/`, and reads the nearest earlier stage with the files that it needs.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field, is_dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
@@ -32,7 +30,8 @@ from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import all_stages, hidden_stages, is_of_extension, stage_module
+from clozeline.foreign_code import import_module
+from clozeline.pipeline import all_stages, hidden_stages, is_of_extension, stage_file, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
@@ -54,9 +53,8 @@ def load_stage_part(stage: str, part: str) -> Any:
     If a stage imports large libraries, its keys are in a separate `config.py`, so that checking a
     recipe does not import them.
     """
-    config_module = stage_module(stage, "config")
-    is_separate = part == "Config" and find_spec(config_module) is not None
-    module = importlib.import_module(config_module if is_separate else stage_module(stage))
+    is_separate = part == "Config" and stage_file(stage).with_name("config.py").is_file()
+    module = import_module(stage_module(stage, "config" if is_separate else "stage"))
     return getattr(module, "".join(map(str.capitalize, stage.split("_"))) + part)
 
 

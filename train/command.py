@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
         if local == "0":
             sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
         return _end(INTERRUPTED if isinstance(signal, KeyboardInterrupt) else STOPPED)
-    except Exception as error:
+    except BaseException as error:  # code of others may exit, and libraries panic
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # its message has one
             sys.stderr.write(message_text(traceback.format_exc()))
@@ -125,7 +125,7 @@ def _print_help(words: Sequence[str]) -> None:
         sys.stdout.write("\n" + "\n".join(lines) + "\n\n`--help all` shows all keys.\n")
         return
 
-    kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
+    kinds = TRAINING_KEYS.classes().values()
     added = ((key, "name", choice) for kind in kinds for key, choice in kind.choices.items())
     lines = key_lines(keys_of(TrainConfig, (*_ALGORITHMS, *added)), "keys of the configuration")
     sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
@@ -143,7 +143,7 @@ def _end(code: int, patience_s: float = 0.0) -> int:
     return code
 
 
-def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
+def _explain(error: BaseException, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message); the message is empty if another rank prints it."""
     if isinstance(error, ClozelineError):
         # joined ranks all raise the same error; before they join, errors may differ by machine

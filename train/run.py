@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 from clozeline.command import Detail
+from clozeline.configuration.config import to_data
+from clozeline.foreign_code import note_key
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.configuration.config import TrainConfig
@@ -12,7 +14,7 @@ from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import World, gc_frozen, join_process_group
-from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.distributed.stopping import Interrupted, StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
 from clozeline.train.evaluate import open_heldout
@@ -72,7 +74,10 @@ def run_training(config: TrainConfig, joined: World | None = None, detail: Detai
             steps = checked.config.last_step
             display = resources.enter_context(Display(steps, world.rank, detail=detail))
             code = _build_and_train(checked, world, journal, display, resources)
-        except Exception as error:
+        except (KeyboardInterrupt, Interrupted):
+            raise
+        except BaseException as error:  # code of others may exit, and libraries panic
+            note_key(error, to_data(checked.config))
             journal.fail(error)
             raise
 

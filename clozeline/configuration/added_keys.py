@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class, validate
 from clozeline.errors import ConfigurationError
-from clozeline.extension_list import HIDE, refuse_twins
+from clozeline.extension_list import explain_unused, refuse_twins
 
 T = TypeVar("T")
 
@@ -66,8 +66,8 @@ class AddedKey:
             return value
         if self.hidden:
             raise ValueError(
-                f"{self._key}: is a key of the extension {self.hidden}, which {HIDE} hides: remove "
-                "the key, or do not hide the extension"
+                f"{self._key}: is a key of the extension {self.hidden}, which is not used: "
+                f"{explain_unused(self.hidden)}; or remove the key"
             )
         try:
             found = validate(self.schema(), value, "", f"{self._key}.")

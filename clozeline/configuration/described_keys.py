@@ -13,6 +13,7 @@ from types import ModuleType, NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from clozeline.configuration.overrides import alternatives, fields_of
+from clozeline.errors import ConfigurationError
 
 Annotation = TypeVar("Annotation")
 
@@ -53,7 +54,11 @@ def describe(
             if only not in (None, name):
                 continue
             key = prefix + getattr(inner, "INLINE_KEYS", {}).get(name, name)
-            has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
+            try:
+                has_names = any(get_origin(each) is dict for each in alternatives(kind))
+            except ConfigurationError as error:  # its class cannot be imported
+                yield DescribedKey(key, "cannot be used", "", str(error))
+                continue
             nested = [*describe(kind, key + (".NAME." if has_names else "."), common=common)]
             if common and find_annotation(field, Common) is None:
                 yield from nested

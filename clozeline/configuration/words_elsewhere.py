@@ -7,6 +7,7 @@ extensions.
 
 import functools
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,11 +59,11 @@ def words_of(*kind: str) -> Mapping[str, Any]:
     """Return the words of a kind, such as `commands`, with those of extensions."""
     found: dict[str, Any] = {}
     for file in (_FILE, *(each.folder / _FILE.name for each in list_extensions())):
-        if file.is_file():
+        with suppress(OSError, ValueError, TypeError, AttributeError, yaml.YAMLError):
             words = _read(file)
             for key in kind:
                 words = words.get(key, {})
-            found |= words
+            found |= words  # a file that is missing, or holds anything else, gives no hint
     return found
 
 

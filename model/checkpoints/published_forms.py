@@ -14,8 +14,8 @@ from clozeline.model.registries import MODEL_SOURCES
 
 def list_sources() -> Iterator[ModelSource]:
     """Yield the published forms that extensions read and write."""
-    for name in MODEL_SOURCES.available():
-        yield MODEL_SOURCES.create(name)
+    for source in MODEL_SOURCES.classes().values():
+        yield source()
 
 
 def explain_no_source() -> str:

@@ -274,9 +274,7 @@ def _read_head(name: str, value: object) -> HeadOptions:
     known = _key_names(option_class)
     for key in value.keys() - known:
         if readers := [
-            other
-            for other in HEADS.available()
-            if key in _key_names(HEADS.load_class(other).Options)
+            other for other, head in HEADS.classes().items() if key in _key_names(head.Options)
         ]:
             raise ConfigurationError(
                 f"model.heads.{name}.{key}: the head {name} does not have this key. It is a key of "

@@ -128,8 +128,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         @cache
         def describe_reader(name: str) -> str:
             # a member of an archive may need any reader
-            names = READERS.available() if name in ARCHIVES else [name]
-            return config_digest([name, describe_algorithms(map(READERS.load_class, names))])
+            readers = READERS.classes() if name in ARCHIVES else {name: READERS.load_class(name)}
+            return config_digest([name, describe_algorithms(readers.values())])
 
         return {
             each["source"]: f"{config_digest(each['options'])} {describe_reader(each['reader'])}"

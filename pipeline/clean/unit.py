@@ -378,25 +378,33 @@ class CleanUnit(Unit[CleanCounts]):
             return
 
         records = tally.counts["records_in"]
-        for item in reader.read(path, planned.start, planned.end):
-            if isinstance(item, SkippedRecord):
-                tally.count(item)
-                continue
+        record = None
+        try:
+            for item in reader.read(path, planned.start, planned.end):
+                if isinstance(item, SkippedRecord):
+                    tally.count(item)
+                    continue
 
-            document = self._make_document(item, planned, tally)
-            if document is not None:
-                kept = steps.clean(
-                    document, entry.language, entry.target_language, is_markup=item.is_markup
-                )
-                if kept is not None:
-                    tally.count_kept(kept)
-                    yield kept
+                record = item
+                document = self._make_document(item, planned, tally)
+                if document is not None:
+                    kept = steps.clean(
+                        document, entry.language, entry.target_language, is_markup=item.is_markup
+                    )
+                    if kept is not None:
+                        tally.count_kept(kept)
+                        yield kept
 
-            if tally.left is not None:
-                tally.left -= 1
-                if not tally.left:
-                    tally.note("limit")
-                    return
+                if tally.left is not None:
+                    tally.left -= 1
+                    if not tally.left:
+                        tally.note("limit")
+                        return
+                record = None
+        except BaseException as error:
+            where = "" if record is None else f"document at {record.locator} of "
+            error.add_note(f"{where}{planned.source}")
+            raise
 
         self._check_truncated(path, tally)
 

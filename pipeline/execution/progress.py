@@ -56,7 +56,7 @@ class Progress:
             error = "interrupted: the same command continues the run"
             self.record("stopped", error=error, estimated_end=None)
             raise
-        except Exception as failure:
+        except BaseException as failure:
             code, message = explain(failure)
             error = message_text(message or f"{type(failure).__name__}: {failure}")
             self.record("failed", error=error, exit_code=code, estimated_end=None)

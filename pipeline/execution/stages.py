@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from clozeline.configuration.config import to_data
 from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
@@ -26,6 +27,7 @@ from clozeline.errors import (
     plural,
 )
 from clozeline.files import open_unlinked, writing
+from clozeline.foreign_code import note_key
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.equations import Equation, StageRow
@@ -339,10 +341,11 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 
     ConfigurationError unless there is exactly one.
     """
-    candidates = [name for name in all_stages() if _stage_class(name).writes_tokenizer]
-    chosen = [name for name in candidates if recipe.has(name)]
+    chosen = [name for name in stages_of(recipe) if _stage_class(name).writes_tokenizer]
     if len(chosen) != 1:
-        keys = " and ".join(map(repr, candidates))
+        keys = " and ".join(
+            repr(name) for name in all_stages() if _stage_class(name).writes_tokenizer
+        )
         remedy = (
             f"set the other one to null, for example {chosen[0]}=null"
             if chosen
@@ -391,7 +394,12 @@ class UnitRunner:
         try:
             counts = self.work.units[unit].run(inputs, output)
             self.stage.check(counts)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # code of others may exit, and libraries panic
+            if not isinstance(error, ClozelineError):
+                error.add_note(f"unit {unit}")
+                note_key(error, to_data(self.stage.recipe))
             code, message = explain(error)
             if isinstance(error, OSError) and not error.filename:
                 message = cannot_write(folder, error)

@@ -202,7 +202,7 @@ def is_table(name: str) -> bool:
 
 
 def _list_formats() -> str:
-    return ", ".join(filter(is_table, READERS.available()))
+    return ", ".join(filter(is_table, READERS.classes()))
 
 
 def _detect_format(

@@ -7,7 +7,7 @@ import pytest
 
 from clozeline import HOME, extension_list
 from clozeline.__main__ import main
-from clozeline.extension_list import HIDE, find_extensions, list_extensions
+from clozeline.extension_list import HIDE, explain_unused, find_extensions, list_extensions
 from tests.refusals import refused
 
 PACKAGES = {
@@ -70,7 +70,7 @@ def test_a_hidden_command_is_told_from_an_unknown_one(lab, monkeypatch, capsys):
 
     with pytest.raises(SystemExit):
         main()
-    assert "'draw-walks'; it is of the extension walklab; clozeline doc" in capsys.readouterr().err
+    assert "'draw-walks'; it is of the extension walklab" in capsys.readouterr().err
 
 
 def test_ours_declare_what_is_there():
@@ -83,20 +83,57 @@ def test_ours_declare_what_is_there():
         assert not each.extra or each.extra in project["optional-dependencies"]
 
 
-def test_an_extension_without_its_package_or_of_a_taken_name_is_refused(lab):
+def test_two_extensions_of_one_name_are_refused(lab):
+    (lab / "other-1.dist-info").mkdir()
+    (lab / "other-1.dist-info" / "METADATA").write_text("Name: other\nVersion: 1\n")
+    entries = lab / "other-1.dist-info" / "entry_points.txt"
+    entries.write_text("[clozeline.extensions]\nwordlab = walklab\n")
+    forget()
+    with refused("'wordlab': (lab and other|other and lab)"):
+        list_extensions()
+
+
+STAGE = "class WalkStage:\n    name = 'walk'\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("__init__.py", "def broken(:\n"),
+        ("__init__.py", "NEEDS = 5\n"),
+        ("__init__.py", "NEEDS = 'walklab'\n"),
+        ("__init__.py", "PARTS = {'train': 7}\n"),
+        ("__init__.py", b'"""S\xe9a."""\n'),
+        ("__init__.py", b"\0"),
+        ("__init__.py", None),
+        ("walk/stage.py", "class"),
+        ("walk/stage.py", "x = 1\n"),
+        ("walk/stage.py", "class WalkStage: pass\n"),
+        ("walk/stage.py", f"{STAGE}    after = 5\n"),
+    ],
+)
+def test_a_broken_extension_is_told_and_hides_itself(lab, monkeypatch, capsys, file, text):
+    """Every other command goes on; what needs it is not used either."""
+    path = lab / "walklab" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else (text or "").encode())
+    if text is None:
+        path.unlink()
+    forget()
+
+    assert names().isdisjoint(PACKAGES)
+    assert str(path) in explain_unused("walklab")
+    assert "walklab" in explain_unused("wordlab")
+
+    monkeypatch.setattr(sys, "argv", ["clozeline", "--help"])
+
+    assert main() == 0
+    assert str(path) in capsys.readouterr().err
+
+
+def test_an_extension_without_its_package_is_not_used(lab):
     entries = lab / "lab-1.2.dist-info" / "entry_points.txt"
-    for entry, said in (
-        ("odd = no_such_lab", "the extension 'odd' of an installed distribution: no package"),
-        (
-            "wordlab = walklab",
-            "two of the kind extension are called 'wordlab': (lab and other|other and lab); rename "
-            "one, or uninstall its distribution",
-        ),
-    ):
-        (lab / "other-1.dist-info").mkdir(exist_ok=True)
-        other = lab / "other-1.dist-info" / "entry_points.txt"
-        (lab / "other-1.dist-info" / "METADATA").write_text("Name: other\nVersion: 1\n")
-        other.write_text(f"{entries.read_text().splitlines()[0]}\n{entry}\n")
-        forget()
-        with refused(said):
-            list_extensions()
+    entries.write_text("[clozeline.extensions]\nodd = no_such_lab.part\n")
+    forget()
+
+    assert "no_such_lab" in explain_unused("odd")

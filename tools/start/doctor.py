@@ -17,7 +17,8 @@ import psutil
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
-from clozeline.extension_list import HIDE, find_extensions, list_extensions
+from clozeline.extension_list import explain_unused, find_extensions
+from clozeline.foreign_code import import_module
 from clozeline.native.library import missing_note
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
 
@@ -116,7 +117,6 @@ def _find_absent_packages(distribution: str, extra: str = "") -> Iterator[tuple[
 
 
 def _examine_extensions() -> Iterator[Finding]:
-    used = {each.name for each in list_extensions()}
     for name, each in find_extensions().items():
         found = f"extension of {each.distribution}: {each.summary}"
         advice = ""
@@ -124,9 +124,13 @@ def _examine_extensions() -> Iterator[Finding]:
             absent = any(_find_absent_packages(each.distribution, each.extra))
             found += f" Its extra {each.extra} is {'not ' * absent}installed."
             advice = f"pip install '{each.distribution}[{each.extra}]'" * absent
-        if name not in used:
-            lacking = ", ".join(need for need in each.needs if need not in used)
-            advice = f"not used: {f'it needs {lacking}' if lacking else f'remove it from {HIDE}'}"
+        if why := explain_unused(name):
+            advice = f"not used: {why}"
+        elif each.distribution != "clozeline":
+            try:
+                import_module(each.package)
+            except ConfigurationError as error:
+                advice = str(error)
         yield Finding(name, found, advice)
 
 

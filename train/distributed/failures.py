@@ -33,7 +33,7 @@ _MEMORY_REMEDY: Final = (
 )
 
 
-def explain(error: Exception) -> tuple[int, str]:
+def explain(error: BaseException) -> tuple[int, str]:
     """Return exit code and message of an error; the message of a bug is its traceback."""
     text = str(error)
     if isinstance(error, ClozelineError):

@@ -146,7 +146,7 @@ class Journal:
             with self._reports("records in the run directory"):
                 self._status.renew(**_finite(fields))
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Write why the run failed."""
         # imports torch, which readers of the files do not need
         from clozeline.train.distributed.failures import explain

@@ -65,8 +65,8 @@ from clozeline.train.startup.initial_weights import refuse_other_ids
 
 def _options_of_methods(words: Sequence[str]) -> Iterator[type]:
     """Yield the options of each method."""
-    for name in METHODS.available():
-        yield METHODS.load_class(name).Options
+    for method in METHODS.classes().values():
+        yield method.Options
 
 
 @config_class

@@ -4,7 +4,6 @@ from typing import Any
 
 from clozeline import plugins
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.extensions.datatrove.blocks import BlockOptions, build_block, to_datatrove
 from clozeline.pipeline.clean.filters import Document, Filter, TextStatistics, Verdict
 from clozeline.pipeline.ingest.formats.portable_json import to_portable_json
@@ -35,14 +34,7 @@ class Datatrove(Filter):
         """Return the verdict of the filter on the text as it is stored."""
         judged = to_datatrove(document)
         before = dict(judged.metadata)
-        try:
-            is_kept, reason = _decide(self._step, judged)
-        except Exception as error:
-            raise ConfigurationError(
-                f"{self.options.block}: it fails at the document at {document.offset} of "
-                f"{document.source} ({type(error).__name__}: {error}); repair the filter, or leave "
-                "out the document by `clean.exclude`"
-            ) from error
+        is_kept, reason = _decide(self._step, judged)
         if not is_kept:
             return Verdict(f"{self.label}.{reason}" if reason else self.label)
         text = document.text if judged.text == document.text else normalize(judged.text)

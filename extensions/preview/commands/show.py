@@ -103,10 +103,11 @@ def show(settings: ShowSettings, objective: str) -> CorruptedText:
 
 def _objectives() -> Table:
     """Return the objectives with the first lines of their docstrings."""
-    names = OBJECTIVES.available()
-    texts = (inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "") for name in names)
-    meanings = (text.partition("\n")[0] for text in texts)
-    return Table("", ("objective", "meaning"), [*zip(names, meanings, strict=True)])
+    rows = [
+        (name, inspect.cleandoc(kind.__doc__ or "").partition("\n")[0])
+        for name, kind in OBJECTIVES.classes().items()
+    ]
+    return Table("", ("objective", "meaning"), rows)
 
 
 def _draw_table(counts: Sequence[DrawCount]) -> Table:

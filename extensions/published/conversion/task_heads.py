@@ -17,7 +17,7 @@ from clozeline.model.registries import HEADS
 @cache
 def endings() -> Mapping[str, str]:
     """Return the ending of the transformers class for each of our heads that declares one."""
-    classes = {name: HEADS.load_class(name) for name in HEADS.available()}
+    classes = HEADS.classes()
     return {
         name: head_class.class_ending
         for name, head_class in classes.items()

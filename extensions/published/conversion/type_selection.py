@@ -165,4 +165,4 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
 
 
 def _all_maps() -> list[type[KeyMap]]:
-    return [MODEL_TYPES.load_class(name) for name in MODEL_TYPES.available()]
+    return [*MODEL_TYPES.classes().values()]

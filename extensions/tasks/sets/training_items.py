@@ -101,7 +101,7 @@ def reject_negative(item: TaskItem | Rejected, metadata: TaskMetadata) -> TaskIt
 
 def check_switched_head(metadata: TaskMetadata) -> None:
     """Raise ConfigurationError if the answers of a task are texts or positions in a text."""
-    switched = [name for name in TASK_ROWS.available() if TASK_ROWS.load_class(name).switches_words]
+    switched = [name for name, rows in TASK_ROWS.classes().items() if rows.switches_words]
     if metadata.head not in switched:
         raise ConfigurationError(
             "tasks.code_switch: translating words would move the answers of the head "

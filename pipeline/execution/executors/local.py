@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.memory import share_memory
-from clozeline.pipeline import all_stages, stage_module
+from clozeline.pipeline import all_stages, is_of_extension, stage_module
 from clozeline.pipeline.execution.executors import Assignment, Executor
 from clozeline.process import child_context, die_with, guard_streams
 from clozeline.repair import explain
@@ -56,9 +56,10 @@ def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: 
 def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -> None:
     from multiprocessing.connection import wait
 
-    # The fork server imports once what all workers of all passes need; it ends with this process.
+    # The fork server imports once what workers of all passes need, but no code of others, which may
+    # end it; it ends with this process.
     context = child_context("forkserver")
-    modules = [stage_module(stage) for stage in all_stages()]
+    modules = [stage_module(stage) for stage in all_stages() if not is_of_extension(stage)]
     context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [
         context.Process(

@@ -255,7 +255,7 @@ def _match_suffix(path: InputFile) -> str | None:
 def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
     """Return the reader of each suffix; of two readers with one suffix, the first by name."""
     return {
-        suffix: reader
-        for reader in reversed(readers)
-        for suffix in READERS.load_class(reader).suffixes
+        suffix: name
+        for name, reader in reversed(READERS.classes().items())
+        for suffix in reader.suffixes
     }

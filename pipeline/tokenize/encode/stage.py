@@ -181,8 +181,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         segmenters = LanguageTable(
             {
                 language: name
-                for name in SEGMENTERS.available()
-                for language in SEGMENTERS.load_class(name).languages
+                for name, segmenter in SEGMENTERS.classes().items()
+                for language in segmenter.languages
             }
         )
 

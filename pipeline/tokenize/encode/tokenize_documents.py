@@ -290,12 +290,22 @@ class TokenizeDocuments(Unit[EncodeCounts]):
             ):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
-                for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
-                    add_counts(counts, _count(item))
-                    if len(item.ids):
-                        order = order_key(item.document.uid, "order", self.seed)
-                        starts = (item.sentence_starts, item.target_ids, item.word_starts)
-                        writer.add(item.document, order, item.ids, *starts)
+                try:
+                    for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
+                        add_counts(counts, _count(item))
+                        if len(item.ids):
+                            order = order_key(item.document.uid, "order", self.seed)
+                            starts = (item.sentence_starts, item.target_ids, item.word_starts)
+                            writer.add(item.document, order, item.ids, *starts)
+                except BaseException as error:  # libraries panic, and do not say where
+                    error.add_note(f"tokenizer {folder}")
+                    for document in batch:
+                        try:
+                            [*token_documents([document], tokenizer, splitter, None, segmenters)]
+                        except BaseException:
+                            error.add_note(f"document at {document.offset} of {document.source}")
+                            break
+                    raise
 
             writer.close()
 

@@ -28,7 +28,7 @@ _STAGES: Final = ("train_tokenizer", "tokenizer")
 
 def list_trainable() -> list[str]:
     """Return the names of algorithms that can be trained; all others read published files."""
-    return list(filter(is_trainable, TOKENIZERS.available()))
+    return list(filter(is_trainable, TOKENIZERS.classes()))
 
 
 def is_trainable(name: str) -> bool:

@@ -43,10 +43,5 @@ class ColumnKind(ABC):
 
 def kinds_of(sets: Iterable[ShardSet]) -> list[tuple[type[ColumnKind], ShardSet]]:
     """Return each column set whose kind an extension knows, after the kind."""
-    names = COLUMN_KINDS.available()
-    return [
-        (COLUMN_KINDS.load_class(name), each)
-        for each in sets
-        for name in names
-        if name in each.manifest.config
-    ]
+    kinds = COLUMN_KINDS.classes().items()
+    return [(kind, each) for each in sets for name, kind in kinds if name in each.manifest.config]

@@ -79,11 +79,7 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
         draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW
     )
     batch["row_weight"] = torch.tensor(_ROW_WEIGHTS)
-    ours = [
-        HEADS.load_class(name).reads
-        for name in HEADS.available()
-        if CHOICES not in HEADS.load_class(name).reads
-    ]
+    ours = [head.reads for head in HEADS.classes().values() if CHOICES not in head.reads]
 
     return _with_fields(batch, seed, [*reads, *(field for fields in ours for field in fields)])
 

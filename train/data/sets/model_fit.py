@@ -99,9 +99,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     columns = manifest.roles.keys()
     family = _family_of(model)
     if "prediction_order" in columns and RANK not in family.optional:
-        ordered = [
-            name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional
-        ]
+        ordered = [name for name, kind in FAMILIES.classes().items() if RANK in kind.optional]
         raise ConfigurationError(
             f"{key}: prediction_order says when each position is predicted; the family "
             f"{model.family} would see the tokens that it predicts: set model.family to "
@@ -207,7 +205,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
         ):
             yield name, f"a family that reads it, which {model.family} does not"
         elif role.use == "label" and not (role.of or role.head):
-            kinds = map(TRAINING_KEYS.load_class, TRAINING_KEYS.available())
+            kinds = TRAINING_KEYS.classes().values()
             readers = (kind.columns[name] for kind in kinds if name in kind.columns)
             yield name, next(readers, "a key of an extension that is not there")
 
