@@ -1,6 +1,7 @@
 """Starts that cannot begin: one clear error with its code, and not one byte of what is there has
 changed."""
 
+import os
 import resource
 import shutil
 import signal
@@ -71,17 +72,45 @@ def test_checkpoints_that_are_all_damaged(two_ranks, folder):
     )
 
 
-@pytest.mark.parametrize("resume", ["auto", "never"])
-def test_an_output_of_the_pipeline(one_rank, folder, shards, resume):
-    """A set of shards: its report would be replaced by the run's."""
+@pytest.mark.parametrize(
+    ("name", "resume"),
+    [
+        ("manifest.json", "auto"),
+        ("manifest.json", "never"),
+        ("config.yaml", "auto"),
+        ("metrics.jsonl", "auto"),
+        ("report.html", "auto"),
+        ("sets.json", "auto"),
+        ("notes.tmp", "auto"),
+        ("checkpoints/step-00000004/notes", "auto"),
+    ],
+)
+def test_a_folder_of_others(one_rank, folder, name, resume):
+    """A set of shards, or files of the user with the names of ours, of which no record tells."""
     shutil.rmtree(folder / "run")
-    shutil.copytree(shards.parent, folder / "run")
+    path = folder / "run" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
     found = refused(one_rank, folder, [f"resume={resume}"])
 
-    assert found == (
-        f"64 output: {folder / 'run'} is an output of the pipeline (it has manifest.json): choose "
-        "another folder"
-    )
+    assert found.startswith("64 ")
+    assert name.split("/")[0] in found
+    assert [file for file in (folder / "run").rglob("*") if file.is_file()] == [path]
+
+
+def test_files_of_others_in_a_run_stay(one_rank, folder):
+    run = folder / "run"
+    theirs = [run / "report.html", run / "notes.tmp", run / "checkpoints/.tmp-mine"]
+    theirs += [run / "checkpoints/step-00000002/notes"]
+    for path in theirs:
+        path.write_text("mine")
+        os.utime(path, (0, 0))
+
+    words = [f"output={run}", "steps=6", "checkpoint.keep_last=1"]
+    assert one_rank.run(start, folder / "train.yaml", words)[0][0] == 0
+    assert {path.read_text() for path in theirs} == {"mine"}
+    assert not (run / "checkpoints/step-00000004").exists()
+    assert (run / "clozeline-report.html").exists()
 
 
 def on_a_full_disk(world, config, overrides):

@@ -99,7 +99,7 @@ class Checkpoints:
         with self.world.sharing_errors():
             if self.world.rank == 0:
                 self.directory.mkdir(parents=True, exist_ok=True)
-                for stale in self.directory.glob(f"{HIDDEN}*"):
+                for stale in self.directory.glob(f"{HIDDEN}*step-*"):
                     remove(stale)
                 sweep(self.directory)
 

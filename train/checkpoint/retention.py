@@ -5,7 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from clozeline.files import is_temporary
 from clozeline.train.checkpoint.stored_checkpoint import (
+    INDEX,
     find_best,
     readable_states,
     step_of,
@@ -50,13 +52,19 @@ def prune(
 
 
 def remove(path: Path) -> None:
-    """Hide a path by one rename, then delete it."""
+    """Hide a checkpoint by one rename, then delete it; a folder with files of others stays."""
+    if path.is_dir() and not all(map(_is_ours, path.iterdir())):
+        return
     if path.exists() and not path.name.startswith(HIDDEN):
         path = path.rename(path.with_name(f"{HIDDEN}old-{path.name}"))
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == INDEX or path.match("part-*.safetensors") or is_temporary(path)
 
 
 def size_of(path: Path) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clozeline.configuration.config import flatten, to_data
 from clozeline.configuration.redaction import redact
-from clozeline.files import publish_text
+from clozeline.files import choose_page_path, publish_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import page
@@ -34,7 +34,10 @@ _LEGEND: Final = (
 
 
 def write_report(config: TrainConfig) -> Path:
-    """Write report.html into the run directory, in place of an older one; return its path."""
+    """Write report.html into the run directory, in place of an older one; return its path.
+
+    A page of somebody else stays, see `choose_page_path`.
+    """
     output = config.output
     run = read_run(output, output.name)
     values = flatten(redact(to_data(config)))
@@ -50,7 +53,7 @@ def write_report(config: TrainConfig) -> Path:
         Section("Configuration", [Table("", ("key", "value"), settings)], is_folded=True),
     ]
 
-    path = output / "report.html"
+    path = choose_page_path(output / "report.html")
     publish_text(path, page(Section(f"Training run {output.name}", parts)))
     return path
 

@@ -12,11 +12,11 @@ import psutil
 from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError
-from clozeline.files import lock, open_unlinked, replacing, sweep, writing
+from clozeline.files import is_temporary, lock, open_unlinked, read_json, replacing, sweep, writing
 from clozeline.model.checkpoints.published_forms import list_sources
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.checkpoint.stored_checkpoint import steps_in
+from clozeline.train.checkpoint.stored_checkpoint import INDEX, steps_in
 from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
@@ -35,8 +35,7 @@ _FILES_OF_START: Final = {
     "status.json",
 }.union({"tensorboard", SETS_FILE, TOKENIZER_FOLDER})
 """Files that a start writes before its first step."""
-_FILES_OF_PIPELINE: Final = ("manifest.json", "report.json", "records")
-"""Names that only folders of the pipeline contain."""
+_SHOWN_NAMES: Final = 4
 
 
 def lock_run(config: TrainConfig) -> IO[Any]:
@@ -77,7 +76,7 @@ def refuse_output(config: TrainConfig) -> None:
         if output.exists() and not output.is_dir():
             raise ConfigurationError(f"output: {output} is a file, expected a folder")
         names = (
-            {path.name for path in output.iterdir() if path.suffix != ".tmp"}
+            {path.name for path in output.iterdir() if not is_temporary(path)}
             if output.exists()
             else set()
         )
@@ -87,13 +86,15 @@ def refuse_output(config: TrainConfig) -> None:
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
         if ".lock" in names and not trained and names <= _FILES_OF_START:
             names = set()
-        pipeline_files = [name for name in _FILES_OF_PIPELINE if (output / name).exists()]
+        listed = ", ".join(sorted(names)[:_SHOWN_NAMES])
+        is_run = "checksum" in (read_json(output / SETS_FILE) or {}) or any(
+            (path / INDEX).is_file() for path in checkpoints
+        )
 
-    # folders of the pipeline
-    if pipeline_files:
+    # files of somebody else
+    if names and not is_run:
         raise ConfigurationError(
-            f"output: {output} is an output of the pipeline (it has {pipeline_files[0]}): choose "
-            "another folder"
+            f"output: {output} holds files and no run: {listed}: choose a new folder"
         )
 
     # what `resume` demands
@@ -105,7 +106,7 @@ def refuse_output(config: TrainConfig) -> None:
 
     if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it has {', '.join(sorted(names)[:4])}: choose "
+            f"resume=never: {output} is not empty, it has {listed}: choose "
             "another output, or resume with resume=auto"
         )
 
