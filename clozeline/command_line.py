@@ -37,6 +37,7 @@ from clozeline.configuration.paths import WrittenPath, refusal_of_special
 from clozeline.configuration.redaction import leaves
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
+from clozeline.files import is_replaceable
 
 Options = TypeVar("Options")
 
@@ -138,10 +139,17 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
 
 
 def refuse_overwriting(values: object) -> None:
-    """Refuse to write the file or folder of another key, in whatever spelling or by a link."""
+    """Refuse to write the file or folder of another key, in whatever spelling or by a link.
+
+    A file that exists is somebody else's, too, unless it is a page of ours.
+    """
     named = [(keys[0], path) for keys, path in leaves(values) if isinstance(path, Path)]
 
     for key, output in named:
+        if isinstance(output, WrittenPath) and not output.is_dir() and not is_replaceable(output):
+            raise ConfigurationError(
+                f"{key}: {output} exists and is not replaced: choose another {key}, or remove it"
+            )
         for other, path in named if isinstance(output, WrittenPath) else ():
             exist = path.exists() and output.exists()
             is_same = path.samefile(output) if exist else realpath(path) == realpath(output)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.preview import CorruptedText
+from clozeline.files import PAGE_MARK
 from clozeline.model.layers.masks import pair_mask, plan_attention, prefix_mask
 from clozeline.pipeline.rows import Ragged
 from clozeline.report.escaping import escape
@@ -119,7 +120,7 @@ def draw_attention(shown: CorruptedText) -> str:
 
     title = f"<title>{escape(shown.objective.label)}: positions read</title>"
     size = f'width="{left}" height="{height}" viewBox="0 0 {left} {height}"'
-    inside = "\n".join((f"<style>{_STYLE}</style>", title, *shapes))
+    inside = "\n".join((f"<!--{PAGE_MARK}-->", f"<style>{_STYLE}</style>", title, *shapes))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n{inside}\n</svg>\n'
 
 

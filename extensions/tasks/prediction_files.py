@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet
 
+from clozeline.command_line import refuse_overwriting
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_text
 
@@ -69,6 +70,7 @@ def check_output(output: Path, layout: Layout | None, task_head: TaskHead) -> No
             f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}"
         )
 
+    refuse_overwriting({"output": _na_prob_file(output)} if layout == "squad" else {})
     if layout not in (None, task_head.layout):
         advice = (
             f"expected {task_head.layout}"
@@ -160,6 +162,10 @@ def _write_parquet(path: Path, records: Iterable[Record], task_head: TaskHead) -
         writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
+def _na_prob_file(output: Path) -> Path:
+    return output.with_name(f"{output.stem}.na_prob.json")
+
+
 def _write_squad(
     output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool
 ) -> None:
@@ -179,7 +185,7 @@ def _write_squad(
 
     if unanswerable:
         publish_text(
-            output.with_name(f"{output.stem}.na_prob.json"),
+            _na_prob_file(output),
             json.dumps(no_answer_probabilities, ensure_ascii=False) + "\n",
         )
 

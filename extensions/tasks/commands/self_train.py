@@ -126,6 +126,8 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
         finetune = PlannedCommand(
             ["finetune", options.body, *words], {scores_path(folder, "dev", 0): None}
         )
+        if not counts.exists():
+            labels.unlink(missing_ok=True)  # of a killed command
         run_plan([label, finetune] if rounds else [finetune])
         metrics = dict(read_scored(folder)[0].scores["metrics"])
         earlier, rows = rows, Counter(read_list(labels, "none") if rounds else ())

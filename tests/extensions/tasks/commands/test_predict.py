@@ -179,6 +179,7 @@ def test_answers(runs, tmp_path, capsys):
             rows = zip([entry["question"] for _, entry in entries], contexts, strict=True)
             csv.writer(file).writerows([("q", "text"), *rows])
         words = ("question=q", "context=text")
+        (tmp_path / "t.jsonl").unlink(missing_ok=True)
         return predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", *words)
 
     table = of_table([context for context, _ in entries])
@@ -430,6 +431,10 @@ def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
     assert facts["labeled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
+    assert pseudo_label.main(words) == 64, "files that exist are not replaced"
+    output.unlink()
+    assert pseudo_label.main(words) == 64
+    (tmp_path / "pseudo.jsonl.json").unlink()
     assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
 
     limited = sorted(
