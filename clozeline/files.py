@@ -17,7 +17,7 @@ import xxhash
 
 from clozeline.configuration.overrides import dump_yaml
 from clozeline.configuration.redaction import redact
-from clozeline.errors import StorageError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.repair import cannot_write
 
 _FOREIGN_FILE_AGE_S: Final = 3600
@@ -35,6 +35,7 @@ _TEMPORARY: Final = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp\Z")
 PAGE_MARK: Final = "<meta name=generator content=Clozeline>"
 """Tag in the head of every page that Clozeline writes: the record that the file is ours."""
 _MARKED_BYTES: Final = 4096
+_SHOWN_NAMES: Final = 4
 
 
 def folders_above(path: Path) -> Iterable[Path]:
@@ -264,3 +265,49 @@ def lock(file: IO[Any]) -> bool:
         if error.errno not in _NO_LOCK_ERRORS:
             raise
     return True
+
+
+def require_empty(folder: Path) -> None:
+    """Refuse a path that is a file, or a folder with files, which are somebody else's.
+
+    Only a lock and the temporary files of ended processes may be there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"output={folder}: expected a new or empty folder, got a file")
+    paths = [*folder.iterdir()] if folder.exists() else []
+    names = sorted(path.name for path in paths if owner_of(path) is None)
+    if names not in ([], [".lock"]):
+        raise ConfigurationError(
+            f"output={folder}: expected a new or empty folder, it holds files already: "
+            f"{', '.join(names[:_SHOWN_NAMES])}; choose a new folder"
+        )
+
+
+def lock_folder(folder: Path) -> IO[Any]:
+    """Create an output folder, and lock it until the file is closed or the process ends.
+
+    Raises:
+        ConfigurationError: another process has the lock.
+        StorageError: the folder cannot be written.
+    """
+    import psutil
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open_unlinked(folder / ".lock", "a+")
+
+    if not lock(file):
+        file.seek(0)
+        owner = file.read().strip()
+        file.close()
+        user = (
+            f"process {owner}"
+            if owner.isdigit() and psutil.pid_exists(int(owner))
+            else "another process"
+        )
+        raise ConfigurationError(
+            f"output: {folder} is in use by {user}, which still runs: stop it, or choose another "
+            "output"
+        )
+
+    return file

@@ -12,23 +12,26 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import owner_of, publish_json, read_json, sync, temporary_path, writing
+from clozeline.files import (
+    owner_of,
+    publish_json,
+    read_json,
+    require_empty,
+    sync,
+    temporary_path,
+    writing,
+)
 
 _MOVED: Final = ".moved.json"
 """File, in a temporary folder, with the names that are moved from it to the output."""
-_SHOWN_NAMES: Final = 4
 
 
-def require_empty(folder: Path) -> None:
-    """Refuse a path that is a file, or a folder with files, which are somebody else's."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"output={folder}: expected a new or empty folder, got a file")
-    paths = folder.iterdir() if folder.exists() else ()
-    if names := sorted(path.name for path in paths if owner_of(path) is None):
-        raise ConfigurationError(
-            f"output={folder}: expected a new or empty folder, it holds files already: "
-            f"{', '.join(names[:_SHOWN_NAMES])}; choose a new folder"
-        )
+def local_folder(path: Path) -> Path:
+    """Return the local path of a path or `file:` URL; refuse the URL of a remote store."""
+    url = as_url(path)
+    if url is not None:
+        raise ConfigurationError(f"{url}: expected a local folder; copy the set here first")
+    return local_path(path)
 
 
 @contextmanager

@@ -7,12 +7,19 @@ import os
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Final
 
-import psutil
-
 from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError
-from clozeline.files import is_temporary, lock, open_unlinked, read_json, replacing, sweep, writing
+from clozeline.files import (
+    is_temporary,
+    lock_folder,
+    open_unlinked,
+    read_json,
+    replacing,
+    require_empty,
+    sweep,
+    writing,
+)
 from clozeline.model.checkpoints.published_forms import list_sources
 from clozeline.run_status import read_status
 from clozeline.train.checkpoint.state import TrainState
@@ -35,7 +42,6 @@ _FILES_OF_START: Final = {
     "status.json",
 }.union({"tensorboard", SETS_FILE, TOKENIZER_FOLDER})
 """Files that a start writes before its first step."""
-_SHOWN_NAMES: Final = 4
 
 
 def lock_run(config: TrainConfig) -> IO[Any]:
@@ -46,26 +52,7 @@ def lock_run(config: TrainConfig) -> IO[Any]:
             is not created.
     """
     refuse_output(config)
-    output = config.output
-    with writing(output):
-        output.mkdir(parents=True, exist_ok=True)
-        lock_file = open_unlinked(output / ".lock", "a+")
-
-    if not lock(lock_file):
-        lock_file.seek(0)
-        owner = lock_file.read().strip()
-        lock_file.close()
-        user = (
-            f"process {owner}"
-            if owner.isdigit() and psutil.pid_exists(int(owner))
-            else "another process"
-        )
-        raise ConfigurationError(
-            f"output: {output} is in use by {user}, which still trains: stop it, or choose another "
-            "output"
-        )
-
-    return lock_file
+    return lock_folder(config.output)
 
 
 def refuse_output(config: TrainConfig) -> None:
@@ -73,29 +60,20 @@ def refuse_output(config: TrainConfig) -> None:
     # list the folder
     output = config.output
     with writing(output):
-        if output.exists() and not output.is_dir():
-            raise ConfigurationError(f"output: {output} is a file, expected a folder")
-        names = (
-            {path.name for path in output.iterdir() if not is_temporary(path)}
-            if output.exists()
-            else set()
-        )
+        paths = output.iterdir() if output.is_dir() else ()
+        names = {path.name for path in paths if not is_temporary(path)}
 
         checkpoints = steps_in(output / "checkpoints")
         metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
         if ".lock" in names and not trained and names <= _FILES_OF_START:
             names = set()
-        listed = ", ".join(sorted(names)[:_SHOWN_NAMES])
         is_run = "checksum" in (read_json(output / SETS_FILE) or {}) or any(
             (path / INDEX).is_file() for path in checkpoints
         )
 
-    # files of somebody else
-    if names and not is_run:
-        raise ConfigurationError(
-            f"output: {output} holds files and no run: {listed}: choose a new folder"
-        )
+        if not is_run and (names or not output.is_dir()):
+            require_empty(output)  # files of somebody else
 
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
@@ -106,7 +84,7 @@ def refuse_output(config: TrainConfig) -> None:
 
     if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it has {listed}: choose "
+            f"resume=never: {output} is not empty, it has {', '.join(sorted(names)[:4])}: choose "
             "another output, or resume with resume=auto"
         )
 

@@ -20,8 +20,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import publish_json, read_json, sweep
-from clozeline.pipeline.execution.output_lock import hold_output
+from clozeline.files import lock_folder, publish_json, read_json, require_empty, sweep
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
@@ -92,9 +91,9 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     del teacher  # each process opens a copy
     plan = {"set": shards.digest, **stored.to_config()}
 
-    with hold_output(
-        options.output, lambda: print("output: waiting for another process", file=sys.stderr)
-    ):
+    if not any((options.output / name).exists() for name in (_PLAN_FILE, "manifest.json")):
+        require_empty(options.output)
+    with lock_folder(options.output):
         present = (
             open_shards(options.output).manifest
             if (options.output / "manifest.json").exists()

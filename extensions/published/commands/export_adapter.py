@@ -16,13 +16,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.conversion.adapter_export import export_adapter
 from clozeline.extensions.published.conversion.class_fit import fit_to_class
 from clozeline.extensions.published.export_plan import base_weights, exported_form, with_row_length
-from clozeline.files import publish_json, publish_text
+from clozeline.files import publish_json, publish_text, require_empty
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.options import CheckpointChoice
-from clozeline.tools.output_folder import new_folder, require_empty
+from clozeline.tools.output_folder import new_folder
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _KEYS_SET_BY_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})

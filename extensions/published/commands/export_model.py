@@ -25,13 +25,14 @@ from clozeline.extensions.published.export_plan import (
 )
 from clozeline.extensions.published.verification import compare_training_rows, load_and_compare
 from clozeline.extensions.published.writing import write_model
+from clozeline.files import require_empty
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.pipeline.tokenize.published.folders import MODEL
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice
-from clozeline.tools.output_folder import new_folder, require_empty
+from clozeline.tools.output_folder import new_folder
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _EXIT_NO_TRANSFORMERS_CLASS: Final = 64

@@ -1,6 +1,5 @@
 """Models as transformers stores them: config.json and weights, which may be integers of torchao."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -211,10 +210,9 @@ class TransformersFolderSource(ModelSource):
         return plan_of_new_model(model).lines()
 
     def export_run(self, run: Path, output: Path) -> None:
-        config = output / CONFIG
-        newest = run / "checkpoints" / "latest"
-        if not config.exists() or config.stat().st_mtime < newest.stat().st_mtime:
-            shutil.rmtree(output, ignore_errors=True)
+        if output.exists():
+            print(f"{output} exists: to export the model again, remove it")
+        else:
             run_step("clozeline", "export-model", run, output)
 
 

@@ -116,9 +116,9 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder = output / f"round-{len(rounds)}"
         before = output / f"round-{len(rounds) - 1}"
-        labels = folder / "pseudo.jsonl"
+        labels = output / f"{folder.name}.jsonl"
         words = [f"input={options.unlabeled}", f"output={labels}", *kept]
-        counts = labels.with_name("pseudo.jsonl.json")
+        counts = output / f"{labels.name}.json"
         results = {counts: None, labels: None}
         label = PlannedCommand(["pseudo-label", before / "seed-0", *words], results)
         words = [*student, f"output={folder}", "seeds=1", *options.words]

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from clozeline import HOME
 from clozeline.configuration.config import load_config, to_data
 from clozeline.configuration.redaction import redact, redact_text
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, plural
-from clozeline.files import publish_json, read_json
+from clozeline.files import lock_folder, publish_json, read_json, require_empty
 from clozeline.process import PROGRAMS, start_child
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import with_absolute_paths
@@ -30,6 +30,8 @@ RANKS: Final = 2
 """Number of processes that share the cores of a demo; each step gets its share of the threads."""
 _RUNNING: Final[set[subprocess.Popen[bytes]]] = set()
 """Steps that run, in any thread."""
+_CLAIMED: Final[dict[Path, IO[Any]]] = {}
+"""Folders that this process has locked, with the file of the lock."""
 _POLL_S: Final = 0.2
 _WATCH_S: Final = 1.0
 _MEASURED_STEPS: Final = 20
@@ -227,10 +229,19 @@ def claim_folder(
     """Record what an output folder is for, so that no other command mixes its runs with these.
 
     That are the `options`, with absolute paths and without the keys in `free`, which may change,
-    and further `facts`. Without `results` in the folder, its note is replaced.
+    and further `facts`. Without `results` in the folder, its note is replaced. The folder is locked
+    until this process ends.
+
+    Raises:
+        ConfigurationError: it holds other results, files of somebody else, or is in use.
     """
     data: dict[str, Any] = to_data(with_absolute_paths(options))
     settings = redact({key: value for key, value in data.items() if key not in free} | facts)
+
+    if note.parent not in _CLAIMED:
+        if not note.exists():
+            require_empty(note.parent)
+        _CLAIMED[note.parent] = lock_folder(note.parent)
 
     if note.exists() and any(note.parent.glob(results)):
         recorded = read_json(note)

@@ -63,13 +63,13 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     assert str(student.model.init_from) == words[0]
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
 
-    labeled_by = json.loads((output / "round-1/pseudo.jsonl.json").read_text())["run"]
+    labeled_by = json.loads((output / "round-1.jsonl.json").read_text())["run"]
 
     assert labeled_by == f"{output}/round-0/seed-0"
 
     before = [(output / f"round-{number}" / "seed-0/metrics.jsonl").stat() for number in range(2)]
-    pseudo = (output / "round-1/pseudo.jsonl").read_bytes()
-    (output / "round-1/pseudo.jsonl").unlink()
+    pseudo = (output / "round-1.jsonl").read_bytes()
+    (output / "round-1.jsonl").unlink()
 
     assert self_train([*words, "rounds=2", "patience=2"]) == 0
 
@@ -80,6 +80,6 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     assert before == [
         (output / f"round-{number}" / "seed-0/metrics.jsonl").stat() for number in range(2)
     ]
-    assert pseudo == (output / "round-1/pseudo.jsonl").read_bytes()
+    assert pseudo == (output / "round-1.jsonl").read_bytes()
     assert self_train([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
     assert "holds results of other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err

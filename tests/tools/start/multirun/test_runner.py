@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.files import lock_folder
 from clozeline.tools.start.demo import DemoOptions
 from clozeline.tools.start.multirun import runner
 from clozeline.tools.start.multirun.runner import (
@@ -142,6 +143,12 @@ def test_a_folder_is_for_one_thing(tmp_path):
 
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
         claim_folder(note, options, "output", **facts, more=1)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "sets").touch()
+    with pytest.raises(ConfigurationError, match="sets"):
+        claim_folder(tmp_path / "theirs" / "words.json", options)
+    with pytest.raises(ConfigurationError, match="in use"):
+        lock_folder(note.parent)
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
         claim_folder(note, options, "output", **facts)
