@@ -146,17 +146,19 @@ def refuse_overwriting(values: object) -> None:
     named = [(keys[0], path) for keys, path in leaves(values) if isinstance(path, Path)]
 
     for key, output in named:
-        if isinstance(output, WrittenPath) and not output.is_dir() and not is_replaceable(output):
-            raise ConfigurationError(
-                f"{key}: {output} exists and is not replaced: choose another {key}, or remove it"
-            )
-        for other, path in named if isinstance(output, WrittenPath) else ():
+        if not isinstance(output, WrittenPath):
+            continue
+        for other, path in named:
             exist = path.exists() and output.exists()
             is_same = path.samefile(output) if exist else realpath(path) == realpath(output)
             if is_same and other != key:
                 raise ConfigurationError(
                     f"{key}: {output} would overwrite what {other} names: choose another {key}"
                 )
+        if not output.is_dir() and not is_replaceable(output):
+            raise ConfigurationError(
+                f"{key}: {output} exists and is not replaced: choose another {key}, or remove it"
+            )
 
 
 def wants_all_keys(words: Sequence[str]) -> bool:

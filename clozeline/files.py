@@ -290,24 +290,18 @@ def lock_folder(folder: Path) -> IO[Any]:
         ConfigurationError: another process has the lock.
         StorageError: the folder cannot be written.
     """
-    import psutil
-
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open_unlinked(folder / ".lock", "a+")
-
-    if not lock(file):
-        file.seek(0)
-        owner = file.read().strip()
-        file.close()
-        user = (
-            f"process {owner}"
-            if owner.isdigit() and psutil.pid_exists(int(owner))
-            else "another process"
-        )
-        raise ConfigurationError(
-            f"output: {folder} is in use by {user}, which still runs: stop it, or choose another "
-            "output"
-        )
-
+        if not lock(file):
+            file.seek(0)
+            owner = file.read() or "?"
+            file.close()
+            raise ConfigurationError(
+                f"output: {folder} is in use by process {owner}, which still runs: stop it, or "
+                "choose another output"
+            )
+    with suppress(OSError):  # a full disk is told by the first file that matters
+        file.truncate(0)
+        os.write(file.fileno(), str(os.getpid()).encode())
     return file

@@ -92,13 +92,8 @@ def _remove_remains(folder: Path, place: Path) -> None:
                 f"output={folder}: process {process} writes it: wait for it, or choose another "
                 f"folder; if that is another program, remove {path}"
             )
-        for name in read_json(path / _MOVED) or ():
-            _remove(folder / name)
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        moved = [folder / name for name in read_json(path / _MOVED) or ()]
+        for each in (*moved, path):
+            shutil.rmtree(each, ignore_errors=True)
+            with suppress(OSError):
+                each.unlink()

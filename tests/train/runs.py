@@ -56,8 +56,9 @@ def saved(output, step=None):
 
 
 def contents(folder):
+    """The bytes of each file, but for the lock, which says who holds it."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != ".lock"
     }

@@ -3,7 +3,6 @@
 Nothing in it changes before every check of a start has passed.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Final
 
@@ -13,7 +12,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import (
     is_temporary,
     lock_folder,
-    open_unlinked,
     read_json,
     replacing,
     require_empty,
@@ -128,7 +126,7 @@ def prepare_directory(
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:
-    """Write config.yaml, the training sets with their tokenizer, and the owner of the lock.
+    """Write config.yaml, and the training sets with their tokenizer.
 
     Temporary files of earlier starts are removed.
 
@@ -143,7 +141,5 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
         if (source := config.model.init_from) is not None:
             for form in list_sources():
                 form.keep_origin(source.expanduser(), output)
-        with open_unlinked(output / ".lock", "w") as file:
-            file.write(str(os.getpid()))
         sweep(output)
     return problem

@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.extensions.published.conversion.adapter_export import export_adapter
 from clozeline.extensions.published.conversion.class_fit import fit_to_class
 from clozeline.extensions.published.export_plan import base_weights, exported_form, with_row_length
-from clozeline.files import publish_json, publish_text, require_empty
+from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
@@ -61,7 +61,6 @@ class ExportAdapterOptions(CheckpointChoice):
 
 
 def _export(options: ExportAdapterOptions) -> None:
-    require_empty(options.output)
     run = TrainedModel.open(options.run, options.step, quantized=False)
     checkpoint = run.checkpoint
     if run.config:

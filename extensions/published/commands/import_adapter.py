@@ -36,14 +36,12 @@ def _import(options: ImportAdapterOptions) -> None:
     from clozeline.extensions.published.conversion.adapter_import import import_adapter
     from clozeline.extensions.published.export_plan import exported_form
     from clozeline.extensions.published.imported_folder import write_imported
-    from clozeline.files import require_empty
     from clozeline.model.checkpoints.import_record import IMPORT_RECORD
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER
     from clozeline.tools.output_folder import new_folder
     from clozeline.train.checkpoint.trained_model import TrainedModel
 
-    require_empty(options.output)
     base = TrainedModel.open(options.base, quantized=False)
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
     notes = [*checkpoint.notes]

@@ -4,8 +4,7 @@ import os
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.startup.run_directory import lock_run, write_description
+from clozeline.train.startup.run_directory import lock_run
 from tests.refusals import refused
 from tests.train.masked_set import write_config
 from tests.train.runs import complete, start
@@ -15,12 +14,8 @@ def test_one_run_at_a_time(tmp_path, shards):
     config = load_config(
         TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     )
-    with lock_run(config):
-        with refused("in use by another process"):
-            lock_run(config)
-        write_description(config, open_phases(config.data))
-        with refused(rf"in use by process {os.getpid()}"):
-            lock_run(config)
+    with lock_run(config), refused(rf"in use by process {os.getpid()}"):
+        lock_run(config)
 
     lock_run(config).close()
 
