@@ -26,14 +26,6 @@ _MOVED: Final = ".moved.json"
 """File, in a temporary folder, with the names that are moved from it to the output."""
 
 
-def local_folder(path: Path) -> Path:
-    """Return the local path of a path or `file:` URL; refuse the URL of a remote store."""
-    url = as_url(path)
-    if url is not None:
-        raise ConfigurationError(f"{url}: expected a local folder; copy the set here first")
-    return local_path(path)
-
-
 @contextmanager
 def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
     """Yield a temporary folder, which gets its final name at the end.
@@ -43,7 +35,7 @@ def new_folder(folder: Path, last: str = "") -> Iterator[Path]:
     complete is published; a process that comes later is refused.
 
     Raises:
-        ConfigurationError: the folder is a URL, has files, or another process writes it.
+        ConfigurationError: the folder has files, or another process writes it.
         StorageError: a file cannot be written.
     """
     folder = folder.resolve()  # a link is another name of the folder
