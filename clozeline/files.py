@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,12 @@ _FOREIGN_FILE_AGE_S: Final = 3600
 _START_TOLERANCE_S: Final = 2.0
 """Two start times of a process may differ by so many seconds: the boot time is known to a second,
 and the clock may be slowed down or set between two readings."""
+_SPECIAL_KINDS: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 # Two containers may have the name of their machine, and each counts its processes from 1.
 _HOST: Final = xxhash.xxh32_hexdigest(
@@ -46,7 +53,7 @@ def folders_above(path: Path) -> Iterable[Path]:
 def file_hash(path: Path) -> str:
     """Return the XXH3-128 (hex) of a file."""
     digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
@@ -144,12 +151,61 @@ def writing(output: Path, *temporary: Path) -> Iterator[None]:
         raise
 
 
+def special_kind(path: Path | str) -> str | None:
+    """Return the kind of a path that is neither a file nor a folder, such as `a pipe`.
+
+    None otherwise.
+    """
+    try:
+        return _SPECIAL_KINDS.get(stat.S_IFMT(os.stat(path).st_mode))  # noqa: PTH116 (also a text)
+    except (OSError, ValueError):  # nothing is there, or the text is not a path
+        return None
+
+
+def open_regular(path: Path, mode: str = "rb", flags: int = 0) -> IO[Any]:
+    """Open a file; OSError for what only has its name.
+
+    Opening a pipe would wait for another program, and reading a device may never end.
+    """
+
+    def open_file(name: str, usual: int) -> int:
+        if (kind := special_kind(name)) is not None:
+            raise FileExistsError(errno.EEXIST, f"expected a file, got {kind}", name)
+        return os.open(name, usual | flags | os.O_NONBLOCK, 0o666)
+
+    return open(path, mode, opener=open_file)
+
+
 def open_unlinked(path: Path, mode: str) -> IO[Any]:
     """Open a file for writing; OSError if its name is a symbolic link.
 
     In a folder that others may write to, such a link could make us overwrite another file.
     """
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+    return open_regular(path, mode, os.O_NOFOLLOW)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a regular file."""
+    with open_regular(path) as file:
+        content: bytes = file.read()
+    return content
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, without a byte order mark.
+
+    Raises:
+        ValueError: it is in another encoding.
+    """
+    return decode_utf8(read_bytes(path))
+
+
+def decode_utf8(content: bytes, errors: str = "strict") -> str:
+    """Return a text in UTF-8, without a byte order mark; ValueError if it is not one."""
+    try:
+        return content.decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected a text in UTF-8: {error}; save it in this encoding") from None
 
 
 def sync(path: Path) -> None:
@@ -232,19 +288,20 @@ def publish_json(path: Path, data: object) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the data of a JSON text; ValueError if it is malformed or nested too deeply."""
+    """Return the data of a JSON text; ValueError if it is malformed or nested too deeply.
+
+    Bytes are UTF-8, also of halves of surrogate pairs.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text if isinstance(text, str) else decode_utf8(text, "surrogatepass"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if the file is missing or holds something else."""
-    if not path.is_file():  # reading a pipe would block
-        return None
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
+        data = parse_json(read_text(path))
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None

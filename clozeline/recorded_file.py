@@ -13,6 +13,7 @@ import xxhash
 
 from clozeline.checksummed_json import read_canonical
 from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import read_bytes
 from clozeline.repair import rebuild_hint
 
 _LEAST_MAPPED: Final = 1 << 14
@@ -40,7 +41,7 @@ class RecordedFile:
         """
         try:
             if (self.bytes or self.path.stat().st_size) < _LEAST_MAPPED:
-                content = pa.py_buffer(self.path.read_bytes())
+                content = pa.py_buffer(read_bytes(self.path))
             else:
                 with pa.memory_map(str(self.path)) as source:
                     content = source.read_buffer()
@@ -108,8 +109,8 @@ def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]] | None:
     path = folder / "records" / f"{record}.json"
 
     try:
-        outputs: dict[str, dict[str, Any]] = read_canonical(path.read_bytes(), path)["outputs"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
+        outputs: dict[str, dict[str, Any]] = read_canonical(read_bytes(path), path)["outputs"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
             f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}; or "
             f"move a file of your own out of {folder}"

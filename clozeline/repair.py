@@ -82,7 +82,7 @@ def cannot_write(path: Path, error: OSError) -> str:
         remedy = "a symbolic link is where a file must be: remove it"
     elif error.errno in _IN_THE_WAY:
         remedy = (
-            "a file is where a folder must be, or the reverse: remove it, or choose another folder "
+            "something else is where a file or folder must be: remove it, or choose another folder "
             "with output=DIR"
         )
     else:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_text
 from clozeline.repair import rebuild_hint
 from clozeline.seeding import hash64
 
@@ -201,7 +201,7 @@ class Vocabulary:
     def load(path: Path) -> Vocabulary:
         """Read a file of `save`; raise IntegrityError if it is missing or damaged."""
         try:
-            fields = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
+            fields = verify_checksum(parse_json(read_text(path)), path)
             for name in fields.keys() & {*_BITMAPS}:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)

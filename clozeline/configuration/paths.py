@@ -8,19 +8,14 @@ without end.
 """
 
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path, PosixPath
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
-_KINDS: Final = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+from clozeline.files import special_kind
+
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 _FILE_SCHEME: Final = re.compile(r"^file:/+", re.IGNORECASE)
 
@@ -36,17 +31,6 @@ def as_url(path: Path | str) -> str | None:
 def local_path(path: Path | str) -> Path:
     """Return the path of a file, also if it is given as a `file` URL."""
     return Path(_FILE_SCHEME.sub("/", str(path)))
-
-
-def special_kind(path: Path | str) -> str | None:
-    """Return the kind of a path that is neither a file nor a folder, such as `a pipe`.
-
-    None otherwise.
-    """
-    try:
-        return _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
-    except (OSError, ValueError):  # nothing is there, or the text is not a path
-        return None
 
 
 def refusal_of_special(path: Path | str) -> str | None:

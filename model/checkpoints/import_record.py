@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import WeightsError
+from clozeline.files import parse_json, read_bytes
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
@@ -89,7 +90,7 @@ def read_checkpoint_json(path: Path) -> dict[str, Any]:
         )
 
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path}: not valid JSON: {error}; download it again") from error
 

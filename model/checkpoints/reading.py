@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.files import file_hash
+from clozeline.files import file_hash, read_text
 from clozeline.model.checkpoints.checkpoint import Checkpoint, check_shapes, parameter_shapes
 from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
@@ -61,7 +61,7 @@ def read_checkpoint(
 
 def _read_our_folder(folder: Path, *, quantized: bool) -> Checkpoint:
     try:
-        keys = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
+        keys = yaml.safe_load(read_text(folder / MODEL))
         config: ModelConfig = adapter_of(ModelConfig).validate_python(keys)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

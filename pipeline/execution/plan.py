@@ -17,7 +17,7 @@ from typing import Any, Final
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError, join_names
-from clozeline.files import parse_json, publish_json
+from clozeline.files import parse_json, publish_json, read_text
 from clozeline.pipeline.execution.inputs import (
     SourceFile,
     list_inputs,
@@ -343,9 +343,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         ValueError: it is damaged.
         NewerFormatError: a newer version wrote it.
     """
-    content: dict[str, object] = verify_checksum(
-        parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT
-    )
+    content: dict[str, object] = verify_checksum(parse_json(read_text(path)), path, PLAN_FORMAT)
     return content
 
 

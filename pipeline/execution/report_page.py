@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.configuration.config import flatten
+from clozeline.files import read_text
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Stage
@@ -78,7 +79,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     for name, report in reports.items():
         counts = Table("", ("count", ""), sorted(flatten(report["counts"]).items()))
         yield Section(f"All counts of {name}", [counts], is_folded=True)
-    recipe = (stages[-1].folder / "config.yaml").read_text(encoding="utf-8")
+    recipe = read_text(stages[-1].folder / "config.yaml")
     yield Section("Recipe", [Passage.of(recipe, role="code")], is_folded=True)
     yield f"Clozeline {version('clozeline')}"
 

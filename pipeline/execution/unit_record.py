@@ -147,7 +147,7 @@ class UnitRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            file = os.open(path, os.O_RDONLY)
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # never waits for a pipe
             try:
                 raw = os.read(file, _REQUEST_BYTES)
                 while len(raw) % _REQUEST_BYTES == 0 and (more := os.read(file, _REQUEST_BYTES)):

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,7 @@ from pydantic.functional_validators import AfterValidator, PlainValidator, model
 from clozeline.checksummed_json import refuse_newer
 from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json
+from clozeline.files import open_regular, parse_json
 from clozeline.pipeline.block_options import Codec, Container
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.rows import FIXED_COLUMNS
@@ -54,29 +53,11 @@ class ManifestError(IntegrityError):
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """Read a regular file of at most `limit` bytes; devices may be endless, and pipes may block."""
-    # O_NONBLOCK: opening a pipe would wait for its writer
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            types = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-            actual = types.get(stat.S_IFMT(status.st_mode), "device")
-            raise ManifestError(
-                f"{path}: expected a regular file, got a {actual}; {rebuild_hint(path)}"
-            )
-        if status.st_size > limit:
-            raise ManifestError(
-                f"{path}: {status.st_size} bytes, the limit is {limit}; {rebuild_hint(path)}"
-            )
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(status.st_size + 1)
-    finally:
-        os.close(descriptor)
-
-    if len(content) > status.st_size:
-        raise ManifestError(f"{path}: the file grew while it was read; {rebuild_hint(path)}")
+    """Read a regular file of at most `limit` bytes."""
+    with open_regular(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > limit:
+            raise ManifestError(f"{path}: {size} bytes, the limit is {limit}; {rebuild_hint(path)}")
+        content: bytes = file.read(limit)
     return content
 
 

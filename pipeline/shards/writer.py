@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
-from clozeline.files import parse_json, read_json
+from clozeline.files import parse_json, read_json, read_text
 from clozeline.pipeline.block_options import BlockRows, Codec, Compression, Container
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards.block import (
@@ -363,11 +363,7 @@ class SetWriter:
             name = shard_name(shard, self.shards, self.container)
 
             try:
-                text = (
-                    path.read_text(encoding="utf-8")
-                    if read is None
-                    else read(shard, self.info_name(shard))
-                )
+                text = read_text(path) if read is None else read(shard, self.info_name(shard))
                 infos.append(ShardInfo.from_json(parse_json(text), path))
             except FileNotFoundError as error:
                 raise StorageError(f"{path}: missing; {rebuild_hint(path)}") from error

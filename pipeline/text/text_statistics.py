@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.files import read_text
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.pipeline.text.line_ends import LineEnds
 from clozeline.pipeline.text.normal_form import count_characters_without_blanks, split_at_blanks
@@ -266,6 +267,6 @@ def read_stop_words(folder: Path) -> dict[str, str]:
             "no file"
         )
     try:
-        return {file.stem: file.read_text(encoding="utf-8").lower() for file in files}
+        return {file.stem: read_text(file).lower() for file in files}
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{folder}: {error}") from error

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import tokenizers
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers.bpe import merge_pair
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_tokenizer_json
 
 
 class MergeStep(NamedTuple):
@@ -30,7 +29,7 @@ def replay_merges(folder: Path, texts: Iterable[str], limit: int) -> Iterator[Me
         ConfigurationError: the tokenizer has no merges.
     """
     file = folder / TokenizerJson.FILE
-    rules = parse_json(file.read_bytes())["model"].get("merges") if file.is_file() else None
+    rules = read_tokenizer_json(file)["model"].get("merges") if file.is_file() else None
     if rules is None:
         raise ConfigurationError(
             f"merges: the tokenizer in {folder} does not merge pairs; those that `bpe` and "

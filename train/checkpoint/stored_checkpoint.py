@@ -30,7 +30,7 @@ from clozeline.errors import (
     RemoteRankError,
     write_note,
 )
-from clozeline.files import file_hash, replacing
+from clozeline.files import file_hash, read_bytes, replacing
 from clozeline.model.configuration.capabilities import AVERAGE
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -108,7 +108,7 @@ class Index:
         path = directory / INDEX
 
         try:
-            raw = path.read_bytes()
+            raw = read_bytes(path)
             data = json.loads(raw)
             # verify the checksum, then the version, then the schema
             data.pop("checksum", None)
@@ -286,7 +286,7 @@ def candidates(directory: Path) -> tuple[list[str], str]:
     """Return the names of all checkpoints, preferred first, and why `latest` is ignored or ""."""
     names = [path.name for path in reversed(steps_in(directory))]
     try:
-        latest = (directory / LATEST).read_bytes().decode().strip()
+        latest = read_bytes(directory / LATEST).decode().strip()
         ignored = "" if latest in names else f"it names {latest!r:.60}, which is not there"
     except (OSError, ValueError) as error:
         latest = ""

@@ -58,6 +58,7 @@ class Journal:
         if not self._writes:
             return
         self._truncate_metrics(step, evaluated)
+        open_unlinked(self.directory / "events.jsonl", "ab").close()  # an error ends the start
         events = self._held or []
         self._held = None
         for event, fields in events:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import StorageError
-from clozeline.files import parse_json
+from clozeline.files import open_regular, parse_json
 
 RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
 
@@ -33,7 +33,7 @@ def records(path: Path) -> Iterator[dict[str, Any] | None]:
         NewerFormatError: a line of a newer version.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for line in file:
                 if line.strip():
                     yield _parse(line, path)
@@ -59,7 +59,7 @@ def last_lines(path: Path) -> Iterator[Line]:
     Reads lazily: the records of a long run take minutes to parse.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.seek(0, os.SEEK_END)
             buffer = b""  # the bytes from `start` on that have not been yielded
             while start or buffer:

@@ -5,7 +5,7 @@ from typing import Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import WeightsError
-from clozeline.files import publish_json
+from clozeline.files import publish_json, read_text
 from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     read_checkpoint_json,
@@ -44,7 +44,7 @@ def find_published(folder: Path) -> dict[str, str]:
     # the folder is one of transformers
     files = [folder / name for name in (CONFIG, GENERATION)]
     return {
-        path.name: path.read_text(encoding="utf-8")
+        path.name: read_text(path)
         for path in files
         if path.is_file() and read_checkpoint_json(path)
     }

@@ -10,7 +10,7 @@ import yaml
 
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_text
 from clozeline.hub import is_tokenizer_file
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
@@ -71,7 +71,7 @@ def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
     if path is None or not path.is_file():
         return {}
     try:
-        content = parse_json(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
     except ValueError as error:
         raise ConfigurationError(
             f"{path}: this is not valid JSON ({error}); import the model again from undamaged files"
@@ -138,7 +138,7 @@ def _read_tokenizer_folder(folder: Path) -> ClozelineTokenizer:
 def _first_set(config: Path) -> Path:
     """Return the manifest path of the first training set of a run."""
     try:
-        keys = parse_yaml(config.read_text(encoding="utf-8"))
+        keys = parse_yaml(read_text(config))
     except (ValueError, yaml.YAMLError) as error:
         raise IntegrityError(
             f"{config}: the file is damaged ({error}); give the folder of the tokenizer instead"

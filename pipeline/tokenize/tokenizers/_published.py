@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_text
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, fingerprint
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
@@ -59,9 +59,7 @@ class PublishedMetadata:
         """Read `published.json`; raise IntegrityError if it is missing or damaged."""
         path = folder / PUBLISHED_FILE
         try:
-            return PublishedMetadata(
-                **verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
-            )
+            return PublishedMetadata(**verify_checksum(parse_json(read_text(path)), path))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
                 f"{path}: not the metadata of an imported tokenizer ({error}); import the "

@@ -15,6 +15,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import read_bytes
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
     SPECIAL_PIECES,
@@ -127,7 +128,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         """Read `spiece.model`; raise IntegrityError if it is missing or damaged."""
         path = folder / cls.FILE
         try:
-            return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
+            return cls(sentencepiece.SentencePieceProcessor(model_proto=read_bytes(path)))
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise IntegrityError(
                 f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); "

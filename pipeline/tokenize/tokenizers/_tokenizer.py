@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import folders_above
+from clozeline.files import folders_above, read_bytes
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
 from clozeline.pipeline.vocabulary import Corpus, Vocabulary
@@ -57,7 +57,7 @@ def read_name(folder: Path) -> str:
     """Return the name of a tokenizer's algorithm; raise IntegrityError if it is missing."""
     path = folder / NAME_FILE
     try:
-        return path.read_bytes().decode(errors="replace").removesuffix("\n")
+        return read_bytes(path).decode(errors="replace").removesuffix("\n")
     except OSError as error:
         raise IntegrityError(
             f"{path}: cannot be read ({error.strerror}); {rebuild_hint(path)}"
@@ -104,7 +104,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 def tokenizer_metadata(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the metadata that manifests record of the tokenizer in a folder."""
     return {
-        "name": (folder / NAME_FILE).read_text(encoding="utf-8").strip(),
+        "name": read_name(folder).strip(),
         "fingerprint": vocabulary.fingerprint,
         "vocab_size": vocabulary.size,
         "special_ids": vocabulary.specials,

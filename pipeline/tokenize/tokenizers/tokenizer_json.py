@@ -16,7 +16,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_text
 from clozeline.pipeline.tokenize.tokenizers._byte_level_words import (
     ByteLevelWords,
     has_byte_level_words,
@@ -332,7 +332,7 @@ def _group(texts: Sequence[str]) -> Iterator[list[str]]:
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
     """Read a `tokenizer.json`; raise IntegrityError if it is missing or not a tokenizer."""
     try:
-        spec: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        spec: dict[str, Any] = parse_json(read_text(path))
         _ = spec["added_tokens"], spec["model"]["vocab"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
