@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import secrets
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ import xxhash
 from clozeline.configuration.overrides import dump_yaml
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.file_kinds import special_kind
 from clozeline.repair import cannot_write
 
 _FOREIGN_FILE_AGE_S: Final = 3600
@@ -26,12 +26,6 @@ _FOREIGN_FILE_AGE_S: Final = 3600
 _START_TOLERANCE_S: Final = 2.0
 """Two start times of a process may differ by so many seconds: the boot time is known to a second,
 and the clock may be slowed down or set between two readings."""
-_SPECIAL_KINDS: Final = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 _NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 # Two containers may have the name of their machine, and each counts its processes from 1.
 _HOST: Final = xxhash.xxh32_hexdigest(
@@ -149,17 +143,6 @@ def writing(output: Path, *temporary: Path) -> Iterator[None]:
                 named = failed if failed.is_relative_to(output) else output
                 raise StorageError(cannot_write(named, error)) from error
         raise
-
-
-def special_kind(path: Path | str) -> str | None:
-    """Return the kind of a path that is neither a file nor a folder, such as `a pipe`.
-
-    None otherwise.
-    """
-    try:
-        return _SPECIAL_KINDS.get(stat.S_IFMT(os.stat(path).st_mode))  # noqa: PTH116 (also a text)
-    except (OSError, ValueError):  # nothing is there, or the text is not a path
-        return None
 
 
 def open_regular(path: Path, mode: str = "rb", flags: int = 0) -> IO[Any]:

@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
-from clozeline.files import special_kind
+from clozeline.file_kinds import special_kind
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 _FILE_SCHEME: Final = re.compile(r"^file:/+", re.IGNORECASE)

@@ -1,6 +1,5 @@
 """The interface of adapters: a few additional parameters train, the model stays frozen."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -15,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.families import ModelFamily
 from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
+from clozeline.patterns import compile_pattern, use_pattern
 
 _UNMERGED: Final = (
     "model.adapter: it adds a computation to the model, which cannot be merged into its weights: "
@@ -126,11 +126,7 @@ class LearnedVectors(nn.Module):
 
 
 def _check_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression, got '{pattern}': {error}") from error
-    return pattern
+    return compile_pattern(pattern).pattern
 
 
 def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,9 +140,11 @@ Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_check_patterns)]
 """Regular expressions of complete path components: `query` is every path ending in `.query`."""
 
 
-def matches(pattern: str, path: str) -> bool:
-    """Return whether the last components of a path match a pattern."""
-    return re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path) is not None
+def matches(pattern: str, path: str, key: str = "model.adapter") -> bool:
+    """Return whether the last components of a path match a pattern; `key` names it in messages."""
+    parts = path.split(".")
+    with use_pattern(key, pattern) as expression:
+        return any(expression.fullmatch(".".join(parts[start:])) for start in range(len(parts)))
 
 
 def linear_maps(family: ModelFamily, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:

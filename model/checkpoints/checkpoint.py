@@ -44,8 +44,8 @@ class Checkpoint:
 def build_checkpoint(checkpoint: Checkpoint) -> Model:
     """Build the model on the tensors of a checkpoint, in evaluation mode.
 
-    The weights are in memory only once, so do not change them in place. Half-precision weights are
-    converted to fp32.
+    The weights are in memory only once, so do not change them in place. They are converted to
+    fp32, unless all are fp64.
 
     Raises:
         WeightsError: the folder has no head.
@@ -56,8 +56,9 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         )
 
     model = Model(checkpoint.config, checkpoint.vocab_size)
-    quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
-    dtypes = (torch.float32,) if quantized else (torch.float32, torch.float64)
+    # a matrix product needs one type
+    is_double = all(tensor.dtype == torch.float64 for tensor in checkpoint.tensors.values())
+    kept = torch.float64 if is_double else torch.float32
     # several modules have a tied parameter, which has one name
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     parameters: dict[str, nn.Parameter] = {}
@@ -67,7 +68,7 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
             name = names[id(parameter)]
             if name not in parameters:
                 tensor = checkpoint.tensors[name]
-                wide = tensor if tensor.dtype in dtypes else tensor.float()
+                wide = tensor if tensor.dtype == kept else tensor.float()
                 parameters[name] = nn.Parameter(wide, requires_grad=not holds_integers(tensor))
             setattr(module, key, parameters[name])
 

@@ -35,10 +35,12 @@ def check_values(tensors: Mapping[str, Tensor], where: str) -> None:
             )
         tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
         # minimum and maximum need no memory; only if one is not finite, count the wrong entries
-        if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
-            wrong = int((~torch.isfinite(tensor)).sum())
+        if tensor.numel() and not all(bound.float().isfinite() for bound in tensor.aminmax()):
+            wrong = int((~torch.isfinite(tensor.float())).sum())
             values = f"{wrong} of {tensor.numel()} values"
-            raise WeightsError(f"{where}: {name}: {values} are nan or infinite; download it again")
+            raise WeightsError(
+                f"{where}: {name}: {values} are nan or infinite in fp32; download it again"
+            )
 
 
 def read_metadata(files: Iterable[Path]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Freeze parameters by name patterns."""
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -9,6 +8,7 @@ from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.parameters.sharding import full_shape
+from clozeline.patterns import use_pattern
 
 _SHORTHANDS: Final = {
     "body": r"family\..*",
@@ -38,15 +38,10 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 def match_parameters(key: str, pattern: str, names: Iterable[str]) -> list[str]:
     """Return the parameter names that a pattern matches in full."""
-    try:
-        expression = re.compile(_SHORTHANDS.get(pattern, pattern))
-    except re.error as error:
-        raise ConfigurationError(
-            f"{key}: {pattern!r} is not a valid regular expression: {error}"
-        ) from error
-
     names = list(names)
-    if matching := [name for name in names if expression.fullmatch(name)]:
+    with use_pattern(key, _SHORTHANDS.get(pattern, pattern)) as expression:
+        matching = [name for name in names if expression.fullmatch(name)]
+    if matching:
         return matching
     near = ", ".join(difflib.get_close_matches(pattern, names, n=3, cutoff=0.0))
     expected = (

@@ -1,7 +1,6 @@
 """Import an adapter in peft's format onto a base model, with the head trained with it."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from clozeline.extensions.published.conversion.tensor_layouts import (
     split_update,
 )
 from clozeline.extensions.published.conversion.type_selection import find_form
+from clozeline.model.adapters._adapter import matches
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
@@ -293,7 +293,8 @@ def _read_lora(folder: _Folder) -> _Read:
     for module, (a, b) in _take_factors(folder).items():
         # the first pattern that matches the end of the name decides
         patterns = (keys.get("alpha_pattern") or {}).items()
-        alphas = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
+        where = f"{folder.path / PEFT_CONFIG}: alpha_pattern"
+        alphas = (value for key, value in patterns if matches(key, module, where))
         alpha = next(alphas, keys.get("lora_alpha", 8))
         scale = alpha / (len(a) ** 0.5 if stabilized else len(a))
         updates |= split_update(Update(a, b, scale), folder.modules[module])

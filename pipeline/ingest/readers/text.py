@@ -1,6 +1,5 @@
 """Read text files: each file is a document, or each chapter of it."""
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, ClassVar
@@ -8,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.patterns import compile_pattern, use_pattern
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.decompression import (
@@ -70,21 +70,16 @@ class ChapterSplit:
 
     def __post_init__(self) -> None:
         try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise ValueError(
-                f"pattern: expected a regular expression, got {self.pattern!r}: {error}"
-            ) from error
+            compile_pattern(self.pattern)
+        except ValueError as error:
+            raise ValueError(f"pattern: {error}") from error
 
     def iter_chapters(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the chapters of a text, each after its offset in the text as UTF-8."""
         # cut before each match; an empty match or one at the start of the text cuts nothing
-        matches = re.finditer(self.pattern, text, re.MULTILINE)
-        edges = [
-            0,
-            *(match.start() for match in matches if match.group() and match.start()),
-            len(text),
-        ]
+        with use_pattern("input.split.pattern", self.pattern, len(text)) as pattern:
+            starts = [match.start() for match in pattern.finditer(text) if match[0]]
+        edges = [0, *filter(None, starts), len(text)]
 
         # join pieces that are too short to the next one
         pieces = []

@@ -12,7 +12,8 @@ import pytest
 
 from clozeline.command_line import refuse_unreadable
 from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
-from clozeline.configuration.paths import OutputPath, special_kind
+from clozeline.configuration.paths import OutputPath
+from clozeline.file_kinds import special_kind
 from clozeline.files import read_json
 from clozeline.pipeline.recipe import Recipe
 from tests.refusals import refused
