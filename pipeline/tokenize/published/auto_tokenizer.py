@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import piece_ids
+from clozeline.files import parse_json
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import piece_ids, refuse_growth
 
 DESCRIPTIONS: Final = (
     *(
@@ -116,6 +117,7 @@ def describe(
 
     # note special pieces that the files do not name
     spec = json.loads(backend.to_str())
+    refuse_growth(spec, f"tokenizer.path {source}")
     special = {entry["content"]: entry["id"] for entry in spec["added_tokens"] if entry["special"]}
     if appended := [
         piece
@@ -282,6 +284,8 @@ def _link_files(source: Path, folder: Path) -> None:
         )  # each class expects another name of this file
     for name, file in files.items():
         (folder / name).symlink_to(file.resolve())
+        if name in DESCRIPTIONS and name.endswith(".json"):
+            _read_json(file)  # transformers would not name a damaged one
     if not any(
         name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY_SUFFIXES)
         for name in files
@@ -496,12 +500,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        content: dict[str, Any] = dict(parse_json(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
         raise IntegrityError(
-            f"{path.resolve()}: this is not valid JSON ({error}); restore the file, or remove it"
+            f"{path.resolve()}: not a JSON object ({error}); restore the file, or remove it"
         ) from error
-    return data if isinstance(data, dict) else {}
+    return content
 
 
 def main() -> None:

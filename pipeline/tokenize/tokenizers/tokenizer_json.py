@@ -45,6 +45,11 @@ _MOST_SHOWN_CHARACTERS: Final = 24
 """most characters of an unknown word that are shown"""
 
 
+_MOST_GROWTH: Final = 1000
+"""most characters that a normalizer may make of one; Unicode's compatibility forms have up to 18"""
+_EMPTY: Final = {"model": {"type": "BPE", "vocab": {}, "merges": []}}
+
+
 class TokenizerJson(Tokenizer):
     """A `tokenizer.json` with the ids of its library, without truncation and padding.
 
@@ -62,6 +67,7 @@ class TokenizerJson(Tokenizer):
         self._spec = spec
         self._published = published
         names = list_pieces(spec, where)
+        refuse_growth(spec, where)
         special = published.special_names() | {
             entry["content"] for entry in spec["added_tokens"] if entry["special"]
         }
@@ -348,6 +354,29 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
         raise IntegrityError(
             f"{where}: not a tokenizer of the `tokenizers` library ({error}); {rebuild_hint(where)}"
         ) from error
+
+
+def refuse_growth(spec: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigurationError if a normalizer makes a long text of a letter.
+
+    A short document would fill the memory.
+    """
+    steps = [spec.get("normalizer")]
+    grown = ["a"]
+
+    while steps:
+        step = steps.pop(0) or {"type": "Sequence", "normalizers": []}
+        if step["type"] == "Sequence":
+            steps[:0] = step["normalizers"]
+            continue
+        # what one step writes, the next ones may change again
+        normalizer = _read_text(json.dumps({**_EMPTY, "normalizer": step}), where).normalizer
+        grown = [step.get("content") or "", *map(normalizer.normalize_str, grown)]
+        if (longest := max(map(len, grown))) > _MOST_GROWTH:
+            raise ConfigurationError(
+                f"{where}: its normalizer ({step['type']}) may make {longest:,} characters of one, "
+                f"expected at most {_MOST_GROWTH}: use the tokenizer as it was published"
+            )
 
 
 def piece_ids(spec: dict[str, Any]) -> dict[str, int]:
