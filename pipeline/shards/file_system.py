@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from clozeline.configuration.redaction import leaves
 from clozeline.errors import ConfigurationError, StorageError
 
 WEB: Final = ("http", "https")
@@ -56,7 +57,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
     import fsspec  # imported here, because the packages of stores are slow to import
 
     scheme = url.partition(":")[0].lower()
-    options = dict(options)
+    given, options = options, dict(options)
 
     try:
         system = fsspec.get_filesystem_class(scheme)
@@ -79,7 +80,9 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
             **{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True}
         )
     except Exception as error:  # a missing package, or its errors for credentials and options
-        raise ConfigurationError(f"{url}: cannot open this type of store: {error}") from error
+        raise option_error(url, given, error) or ConfigurationError(
+            f"{url}: cannot open this type of store: {error}"
+        ) from error
 
     if scheme in _S3_SCHEMES:
         opened.retries = 1
@@ -164,6 +167,24 @@ def answer_of(error: BaseException) -> AnswerError:
         cause = cause.__cause__ or cause.__context__
 
     return AnswerError()
+
+
+def option_error(
+    url: str, options: Mapping[str, Any], error: BaseException
+) -> ConfigurationError | None:
+    """Return an error that names the options that a store's package refuses; None: it has none."""
+    if not options or type(error) not in (TypeError, ValueError, AttributeError):
+        return None
+    words = str(error)
+    keys = {
+        ".".join(path): f"'{path[-1]}'" in words or repr(value) in words
+        for path, value in leaves(options)
+    }
+    named = [key for key, is_named in keys.items() if is_named] or [*keys]
+    return ConfigurationError(
+        f"{url}: store.fsspec.{', '.join(named)}: expected options of its file system, got: "
+        f"{words}; correct or remove them"
+    )
 
 
 def final_error(url: str, error: Exception, status: int, words: str) -> StorageError | None:

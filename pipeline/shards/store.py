@@ -24,6 +24,7 @@ from clozeline.pipeline.shards.file_system import (
     answer_of,
     final_error,
     open_file_system,
+    option_error,
 )
 
 _FIRST_PAUSE_S: Final = 0.1
@@ -259,6 +260,8 @@ class RemoteStore:
                 answer = answer_of(error)
                 # fsspec reports a missing file, whatever ended its request
                 cause = error.__cause__ or error
+                if self.requests == 1 and (wrong := option_error(url, self.options.fsspec, cause)):
+                    raise wrong from error
                 words = redact_text(answer.words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
                 if (final := final_error(url, error, answer.status, words)) is not None:
                     raise final from error
