@@ -75,13 +75,16 @@ def list_inputs(
     broken: dict[str, list[Path]] = {}
     special: list[Path] = []
     run_folder = None if output is None else output.resolve()
+    stages = tuple(f"{run_folder}/{stage}/" for stage in all_stages() if run_folder is not None)
 
     @cache
     def is_output_of_run(folder: Path) -> bool:
-        if run_folder is None:
-            return False
-        real = folder.resolve()
-        return any(real.is_relative_to(run_folder / stage) for stage in all_stages())
+        # `resolve` would look at each folder above
+        descriptor = os.open(folder, os.O_PATH)
+        try:
+            return f"{Path(f'/proc/self/fd/{descriptor}').readlink()}/".startswith(stages)
+        finally:
+            os.close(descriptor)
 
     def add(name: str, path: Path | RemoteFile, entry: InputEntry, folder: str | None) -> None:
         # names are printable: other bytes are written as %XX
@@ -208,29 +211,42 @@ def _expand(
     return [(name, path, folder) for name, path in named.items()]
 
 
-def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, list[Path]]]:
+def _walk(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a folder and its subfolders with their files, without outputs of Clozeline.
 
     Hidden files and folders are skipped. Linked folders are followed, but not inside themselves.
     """
-    if (real := folder.resolve()) in above or (above and _is_output(folder)):
-        return
+    waiting: list[Path | tuple[int, int]] = [folder]
+    above = set[tuple[int, int]]()
+    """folders that are walked, by device and inode: each waits again for its end"""
+    marks = {"records", "manifest.json", "metrics.jsonl", *all_stages()}  # of our outputs
 
-    try:
-        with os.scandir(folder) as scan:
-            children = sorted(
-                (child for child in scan if child.name[0] != "."),
-                key=lambda each: os.fsencode(each.name),
-            )
-    except OSError as error:
-        raise StorageError(
-            f"input folder {folder}: cannot be read ({error.strerror or error})"
-        ) from error
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, tuple):
+            above.remove(current)
+            continue
 
-    yield folder, [folder / child.name for child in children if not child.is_dir()]
-    for child in children:
-        if child.is_dir():
-            yield from _walk(folder / child.name, (*above, real))
+        try:
+            status = current.stat()
+            with os.scandir(current) as scan:
+                children = sorted(
+                    (child for child in scan if child.name[0] != "."),
+                    key=lambda each: os.fsencode(each.name),
+                )
+        except OSError as error:
+            raise StorageError(
+                f"input folder {current}: cannot be read ({error.strerror or error})"
+            ) from error
+
+        identity = status.st_dev, status.st_ino
+        names = {child.name for child in children}
+        if identity in above or (above and not names.isdisjoint(marks) and _is_output(current)):
+            continue
+        above.add(identity)
+        folders = [current / child.name for child in reversed(children) if child.is_dir()]
+        waiting += [identity, *folders]
+        yield current, [current / child.name for child in children if not child.is_dir()]
 
 
 def _is_output(folder: Path) -> bool:
