@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
+from clozeline.errors import message_text
 from clozeline.extension_list import (
     explain_unused,
     find_extensions,
@@ -188,7 +189,7 @@ def _builtin_usages() -> dict[str, str]:
 
 
 def _usage_error(message: str) -> SystemExit:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(message_text(f"error: {message}\n"))
     return SystemExit(64)
 
 

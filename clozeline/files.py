@@ -17,7 +17,7 @@ import xxhash
 
 from clozeline.configuration.overrides import dump_yaml
 from clozeline.configuration.redaction import redact
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.file_kinds import special_kind
 from clozeline.repair import cannot_write
 
@@ -288,6 +288,20 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the keys of a JSON file, without any if it is missing; IntegrityError if damaged."""
+    if not path.is_file():
+        return {}
+    try:
+        content: dict[str, Any] = dict(parse_json(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise IntegrityError(
+            f"{path.resolve()}: not a JSON object ({error}); copy it again from where it was "
+            "published, or remove it"
+        ) from error
+    return content
 
 
 def lock(file: IO[Any]) -> bool:

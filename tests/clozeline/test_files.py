@@ -12,16 +12,21 @@ import pytest
 import xxhash
 
 from clozeline import files
-from clozeline.errors import StorageError
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import (
     choose_page_path,
     file_hash,
     is_replaceable,
     lock,
+    open_regular,
+    open_unlinked,
+    parse_json,
     process_start,
     publish,
     publish_json,
     publish_yaml,
+    read_object,
+    read_text,
     replacing,
     still_runs,
     sweep,
@@ -243,3 +248,44 @@ def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, rais
     monkeypatch.setattr("fcntl.flock", refuse)
     with (tmp_path / "a").open("w") as file, pytest.raises(OSError) if raised else nullcontext():
         assert lock(file)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        open_regular,
+        read_text,
+        file_hash,
+        lambda path: open_unlinked(path, "ab"),
+        lambda path: open_unlinked(path, "a+b"),
+        lambda path: open_unlinked(path, "w"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(os.mkfifo, "a pipe"), (lambda path: path.symlink_to("/dev/zero"), "a device")],
+)
+def test_what_is_no_file_is_never_waited_for(tmp_path, use, make, kind):
+    make(path := tmp_path / "special.jsonl")
+    with pytest.raises(FileExistsError, match=rf"got {kind}.*special\.jsonl"):
+        use(path)
+
+
+OBJECT = '{"é": 1}'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_byte_order_mark_is_no_text(tmp_path, encoding):
+    (tmp_path / "a.json").write_text(OBJECT, encoding=encoding)
+    assert read_text(tmp_path / "a.json") == OBJECT
+    assert parse_json((tmp_path / "a.json").read_bytes()) == {"é": 1}
+
+
+@pytest.mark.parametrize(
+    "content", [OBJECT.encode("utf-16"), OBJECT.encode("latin-1"), b"[1]", b"", b"[" * 100_000]
+)
+def test_a_file_that_is_no_json_object_is_named(tmp_path, content):
+    assert read_object(tmp_path / "missing.json") == {}
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"a\.json"):
+        read_object(tmp_path / "a.json")

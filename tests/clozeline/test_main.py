@@ -68,6 +68,8 @@ def test_answers_of_the_command_itself(tmp_path):
         ),
         (["where", "no/such/file"], 64, "", "no/such/file"),
         (["inspect-shards"], 64, "", no_such),
+        (["\x1b[31mx"], 64, "", r"'\x1b[31mx'"),
+        (["where", "\x1b[31mx"], 64, "", r"\x1b[31mx"),
         (["pipeline", "--config", "recipe:demo"], 64, "", "no output folder"),
     ):
         done = clozeline(*words, cwd=tmp_path)

@@ -1,5 +1,6 @@
 """Convert the config.json of a model type to our configuration and back."""
 
+import re
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -110,8 +111,17 @@ class Configuration:
         try:
             return adapter_of(ModelConfig).validate_python(nest_keys(flat | extra))
         except ValidationError as error:
+            # in the words of the file
             first = error.errors(include_url=False)[0]
-            self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
+            key = ".".join(map(str, first["loc"]))
+            why = first["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+            ours = "|".join(sorted(map(re.escape, self.fields), key=len, reverse=True))
+            theirs = re.sub(
+                rf"(?<![\w.])({ours})(?!\w|\.\w)",
+                lambda match: self.fields[match[0]],
+                f"{key}: {why}, got {first['input']!r}" if key else why,
+            )
+            raise ConfigurationError(f"config.json of type {self.model_type}: {theirs}") from error
 
     def write(
         self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, object]
@@ -151,9 +161,7 @@ class Configuration:
         """Return the number of rows of the token table."""
         rows = config_json.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
-            raise ConfigurationError(
-                f"config.json: vocab_size: expected a number of rows, got {rows!r}"
-            )
+            self.refuse("vocab_size", f"expected a number of rows, got {rows!r}")
         return rows
 
     @property

@@ -1,6 +1,7 @@
 """Models as transformers stores them: config.json and weights, which may be integers of torchao."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -91,16 +92,14 @@ class TransformersFolderSource(ModelSource):
     def read(self, folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
         config_json = read_checkpoint_json(folder / CONFIG)
 
-        try:
+        with _naming(folder / CONFIG):
             key_map = find_class_map(config_json)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{folder / CONFIG}: {error}") from error
-
         stored, files = read_tensors(folder)
         if "quantization_config" in config_json:
             stored = restore(stored, read_metadata(files), folder / CONFIG, quantized=quantized)
-        config = key_map.configuration.read(config_json, stored)
-        rows = key_map.configuration.vocab_size(config_json)
+        with _naming(folder / CONFIG):
+            config = key_map.configuration.read(config_json, stored)
+            rows = key_map.configuration.vocab_size(config_json)
 
         # rename the tensors of the file to the names in the transformers class with these heads
         where = str(folder)
@@ -214,6 +213,20 @@ class TransformersFolderSource(ModelSource):
             print(f"{output} exists: to export the model again, remove it")
         else:
             run_step("clozeline", "export-model", run, output)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors about its keys."""
+    try:
+        yield
+    except ConfigurationError as error:
+        named = str(error).removeprefix("config.json ")
+        raise ConfigurationError(f"{path}: {named}") from error
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{path}: a key has a value of another type than transformers writes: {error}"
+        ) from error
 
 
 def _drop_copies(

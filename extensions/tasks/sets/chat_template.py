@@ -22,7 +22,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.tasks.readers import Dialogue, Rejected, TaskItem, TemplatePart
-from clozeline.files import parse_json
+from clozeline.files import read_object, read_text
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
@@ -197,7 +197,7 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
     own_folder = vocabulary.folder
     for folder in () if own_folder is None else (own_folder / "source", own_folder):
         config, of_map = (
-            _read_object(folder / name)
+            read_object(folder / name)
             for name in ("tokenizer_config.json", "special_tokens_map.json")
         )
         template = _read_text(folder / "chat_template.jinja") or config.get("chat_template")
@@ -224,17 +224,9 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return read_text(path) if path.is_file() else ""
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path}: expected text in UTF-8, got {error}") from error
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = parse_json(_read_text(path) or "{}")
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: not valid JSON: {error}") from error
-    return content if isinstance(content, dict) else {}
 
 
 def _write(item: Dialogue, answer: dict[str, Any], encoder: "_ChatEncoder") -> Dialogue | Rejected:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import read_object
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import piece_ids, refuse_growth
 
 DESCRIPTIONS: Final = (
@@ -91,7 +91,7 @@ def describe(
         ids_in_files: dict[str, int | None] = dict(_convert_ranks(folder, requested_class))
         tokenizer = _load(source, temporary)
         ids_in_files |= _find_stated_ids(folder, tokenizer.vocab_files_names.values())
-        pad_id = _read_json(folder / "config.json").get("pad_token_id")
+        pad_id = read_object(folder / "config.json").get("pad_token_id")
         needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
 
     backend = tokenizer.backend_tokenizer
@@ -156,13 +156,13 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
     ids: list[Any] = []
     damage_errors = (LookupError, TypeError, ValueError, AttributeError, IntegrityError)
     with suppress(*damage_errors):
-        ids += _read_json(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+        ids += read_object(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
     for name in ("added_tokens.json", "vocab.json"):
         with suppress(*damage_errors):
-            ids += _read_json(folder / name).values()
+            ids += read_object(folder / name).values()
 
     with suppress(*damage_errors):
-        if spec := _read_json(folder / "tokenizer.json"):
+        if spec := read_object(folder / "tokenizer.json"):
             ids += [entry["id"] for entry in spec["added_tokens"]]
             pieces = spec["model"]["vocab"]
             ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
@@ -285,7 +285,7 @@ def _link_files(source: Path, folder: Path) -> None:
     for name, file in files.items():
         (folder / name).symlink_to(file.resolve())
         if name in DESCRIPTIONS and name.endswith(".json"):
-            _read_json(file)  # transformers would not name a damaged one
+            read_object(file)  # transformers would not name a damaged one
     if not any(
         name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY_SUFFIXES)
         for name in files
@@ -361,8 +361,8 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         tokenizer_class_from_name,
     )
 
-    config = _read_json(folder / "tokenizer_config.json")
-    model = _read_json(folder / "config.json")
+    config = read_object(folder / "tokenizer_config.json")
+    model = read_object(folder / "config.json")
     stated = config.get("tokenizer_class") or model.get("tokenizer_class")
     known_class = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
 
@@ -435,7 +435,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
     elif (folder / "vocab.json").is_file():
         from tokenizers.pre_tokenizers import ByteLevel
 
-        if _read_json(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
+        if read_object(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
             return {"tokenizer_class": "GPT2Tokenizer"}
 
     raise ConfigurationError(
@@ -447,13 +447,13 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
 
 def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     """Return pieces and ids from the files; the id is None if the transformers class assigns it."""
-    config = _read_json(folder / "tokenizer_config.json")
+    config = read_object(folder / "tokenizer_config.json")
     added: dict[str, int | None] = {
         _piece_text(entry): int(token)
         for token, entry in config.get("added_tokens_decoder", {}).items()
     }
-    added |= _read_json(folder / "added_tokens.json")
-    if spec := _read_json(folder / "tokenizer.json"):
+    added |= read_object(folder / "added_tokens.json")
+    if spec := read_object(folder / "tokenizer.json"):
         return piece_ids(spec) | added
 
     # the file that the transformers class reads, else any known file: without files, a class makes
@@ -470,7 +470,7 @@ def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None
     if file.suffix == ".txt":
         return {piece.rstrip(): token for token, piece in enumerate(_read_lines(file))} | added
     if file.suffix == ".json":
-        return _read_json(file) | added
+        return read_object(file) | added
     return {
         piece.piece: None
         for piece in _read_sentencepiece(file).pieces
@@ -494,18 +494,6 @@ def _read_lines(path: Path) -> list[str]:
 
 def _piece_text(entry: object) -> str:
     return str(entry["content"] if isinstance(entry, Mapping) else entry)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content: dict[str, Any] = dict(parse_json(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise IntegrityError(
-            f"{path.resolve()}: not a JSON object ({error}); restore the file, or remove it"
-        ) from error
-    return content
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json, read_text
+from clozeline.files import read_object, read_text
 from clozeline.hub import is_tokenizer_file
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
@@ -67,16 +67,7 @@ def published_files(folder: Path) -> list[Path]:
 
 def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
     """Return a JSON file of the publisher; an empty object without this file."""
-    path = None if folder is None else folder / SOURCE / name
-    if path is None or not path.is_file():
-        return {}
-    try:
-        content = parse_json(read_text(path))
-    except ValueError as error:
-        raise ConfigurationError(
-            f"{path}: this is not valid JSON ({error}); import the model again from undamaged files"
-        ) from error
-    return content if isinstance(content, dict) else {}
+    return {} if folder is None else read_object(folder / SOURCE / name)
 
 
 def end_ids(folder: Path | None, default: Iterable[int]) -> set[int]:

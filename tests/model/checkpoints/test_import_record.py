@@ -11,6 +11,7 @@ from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     ImportRecord,
+    read_checkpoint_json,
     read_import_record,
 )
 
@@ -64,3 +65,10 @@ def test_other_content_is_refused(tmp_path, plain):
 def test_a_missing_file(tmp_path):
     with pytest.raises(WeightsError, match="import was not finished"):
         read_import_record(tmp_path / IMPORT_RECORD)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_json_in_another_encoding_is_refused_by_name(tmp_path, encoding):
+    (tmp_path / "config.json").write_text('{"é": 1}', encoding=encoding)
+    with pytest.raises(WeightsError, match=r"config\.json"):
+        read_checkpoint_json(tmp_path / "config.json")

@@ -152,3 +152,29 @@ def test_files_of_no_known_kind_are_refused_with_what_reads_them(tmp_path, name)
             load_plan(recipe_for(str(source), tmp_path / "out"))
 
     assert names(path, reader="text") == [name]
+
+
+def test_the_work_grows_as_the_number_of_nested_folders(tmp_path, monkeypatch):
+    calls = Counter()
+
+    def counted(name):
+        original = getattr(os, name)
+
+        def count(*words, **keys):
+            calls[name] += 1
+            return original(*words, **keys)
+
+        monkeypatch.setattr(os, name, count)
+
+    root = write(tmp_path / "in", *("d/" * depth + "a.txt" for depth in range(1, 81)))
+    for name in ("stat", "lstat", "readlink", "open", "scandir"):
+        counted(name)
+    found = []
+    for folder in (root / ("d/" * 41), root):
+        calls.clear()
+        files = source_files([InputEntry(path=str(folder))], tmp_path / "out")
+        found.append((len(files), calls.total()))
+
+    (half, work), (whole, more) = found
+    assert whole == 2 * half == 80
+    assert more < 2.5 * work

@@ -251,3 +251,21 @@ def test_what_is_not_there(local, server, memory):
         change(memory, "manifest.json", lambda raw, page=page: page)
         with pytest.raises(ManifestError, match=f"^{memory}/manifest.json: {said}"):
             open_shards(memory)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"foo": 1}, r"store\.fsspec\.foo:"),
+        ({"headers": 5}, r"store\.fsspec\.headers:"),
+        ({"headers": {"a": 5}, "skip_auto_headers": []}, r"store\.fsspec\.headers\.a:"),
+        ({"client_kwargs": {"foo": 1}}, r"store\.fsspec\.client_kwargs\.foo:"),
+        ({"client_kwargs": 5}, r"store\.fsspec\.client_kwargs:"),
+        ({"ssl": "x"}, r"store\.fsspec\.ssl:"),
+    ],
+)
+def test_wrong_options_are_named_at_once(server, options, key):
+    url = f"{server.url}/manifest.json"
+    with pytest.raises(ConfigurationError, match=key):
+        RemoteStore(url, StoreOptions(fsspec=options, retries=9)).properties(url)
+    assert not server.ranges

@@ -15,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from clozeline.checksummed_json import add_checksum
+from clozeline.errors import StorageError
 from clozeline.files import process_start
 from clozeline.run_status import read_status
 from clozeline.train.configuration.logs import LogConfig
@@ -286,3 +287,13 @@ def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
     assert (read_status(tmp_path).step, read_status(tmp_path).checkpoint) == (6, "step-00000006")
     assert json.loads((tmp_path / "status.json").read_text())["exit_code"] == 75
     assert not list(tmp_path.glob(".status*"))
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_start_refuses_what_is_no_file(tmp_path, name, make):
+    make(tmp_path / name)
+    with pytest.raises((OSError, StorageError), match=name):
+        begun(tmp_path)
+    with pytest.raises(StorageError, match=name):
+        read_lines(tmp_path / name)

@@ -348,7 +348,7 @@ def pipeline_yaml(
     return _PIPELINE.format(
         model=model.upper(),
         use=MODELS[model].use,
-        folder=folder,
+        folder=json.dumps(str(folder), ensure_ascii=False)[1:-1],
         entry=entry,
         kind=kind,
         kind_use=needs.use,
@@ -427,7 +427,7 @@ def train_yaml(
         model=model.upper(),
         size=size or "a small variant",
         use=family.use,
-        folder=folder,
+        folder=json.dumps(str(folder), ensure_ascii=False)[1:-1],
         run=json.dumps(str(folder / "run")),
     )
 

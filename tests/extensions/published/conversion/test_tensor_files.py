@@ -1,5 +1,6 @@
 """Files of tensors, in every form; what is no tensor is never made."""
 
+import itertools
 import json
 import zipfile
 
@@ -180,8 +181,15 @@ def test_legacy_files_give_the_same_model(tmp_path):
     assert same(found.tensors, present)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        *itertools.product(
+            [float("nan"), float("inf"), float("-inf")], [torch.float32, torch.bfloat16]
+        ),
+        (1e300, torch.float64),
+    ],
+)
 def test_one_value_that_is_not_finite_is_refused(value, dtype):
     tensors = {"fine": torch.ones(3, dtype=dtype), "empty": torch.ones(0, dtype=dtype)}
     check_values(tensors, "model.safetensors")

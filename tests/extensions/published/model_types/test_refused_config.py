@@ -42,7 +42,7 @@ REFUSED = [
         {"hidden_size": None, "num_hidden_layers": None},
         "the keys hidden_size, num_hidden_layers are missing",
     ),
-    ("bert", {}, {"hidden_size": "many"}, "type bert: dim: "),
+    ("bert", {}, {"hidden_size": "many"}, "type bert: hidden_size: "),
     (
         "bert",
         {},
@@ -259,6 +259,9 @@ REFUSED = [
         {"decoder_vocab_size": 41},
         "decoder_vocab_size: expected the encoder's, 37, got 41",
     ),
+    ("bert", {}, {"num_attention_heads": 3}, "num_attention_heads: hidden_size [0-9]+ is not"),
+    ("llama", {}, {"intermediate_size": 0}, "type llama: intermediate_size: .*got 0"),
+    ("gpt2", {}, {"n_head": -1}, "type gpt2: n_head: .*got -1"),
     ("t5", {}, {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of .*relu"),
 ]
 

@@ -1,6 +1,7 @@
 """Published `tokenizer.json` files: pieces as text, holes, ids on real texts."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     hide_pieces,
     list_pieces,
     read_tokenizer_json,
+    refuse_growth,
 )
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 from tests.refusals import refused
@@ -176,3 +178,29 @@ def test_pieces_with_roles_are_special():
 
     with refused("has no '<q>'"):
         PublishedMetadata(specials={"mask": "<q>"}).vocabulary(table, {})
+
+
+def replacing(pattern, content, kind="String"):
+    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+def steps(*normalizers):
+    return {"type": "Sequence", "normalizers": [*normalizers]}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "grows"),
+    [
+        (None, False),
+        (steps(*(replacing(letter, letter.lower() * 3) for letter in "ABCDEFGHIJ")), False),
+        (steps({"type": "NFKD"}, {"type": "Prepend", "prepend": "▁"}), False),
+        (replacing("q", "b" * 10**6), True),
+        (replacing(".", "b" * 10**6, "Regex"), True),
+        (steps(*[replacing("q", "qq")] * 40), True),
+        (steps(steps(replacing("q", "r" * 100)), steps(replacing("r", "s" * 100))), True),
+        ({"type": "Prepend", "prepend": "x" * 10**6}, True),
+    ],
+)
+def test_a_normalizer_does_not_make_a_long_text_of_a_letter(normalizer, grows):
+    with refused(r"tokenizer\.json: its normalizer") if grows else nullcontext():
+        refuse_growth({"normalizer": normalizer}, "tokenizer.json")
