@@ -180,15 +180,7 @@ def read_text(path: Path) -> str:
     Raises:
         ValueError: it is in another encoding.
     """
-    return decode_utf8(read_bytes(path))
-
-
-def decode_utf8(content: bytes, errors: str = "strict") -> str:
-    """Return a text in UTF-8, without a byte order mark; ValueError if it is not one."""
-    try:
-        return content.decode("utf-8-sig", errors)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected a text in UTF-8: {error}; save it in this encoding") from None
+    return read_bytes(path).decode("utf-8-sig")
 
 
 def sync(path: Path) -> None:
@@ -276,7 +268,7 @@ def parse_json(text: str | bytes) -> Any:
     Bytes are UTF-8, also of halves of surrogate pairs.
     """
     try:
-        return json.loads(text if isinstance(text, str) else decode_utf8(text, "surrogatepass"))
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -295,12 +287,16 @@ def read_object(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content: dict[str, Any] = dict(parse_json(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        content = parse_json(read_bytes(path))
+    except ValueError as error:
         raise IntegrityError(
-            f"{path.resolve()}: not a JSON object ({error}); copy it again from where it was "
-            "published, or remove it"
+            f"{path.resolve()}: not valid JSON in UTF-8 ({error}); download it again"
         ) from error
+    if not isinstance(content, dict):
+        got = type(content).__name__
+        raise IntegrityError(
+            f"{path.resolve()}: expected keys and values, got {got}; download it again"
+        )
     return content
 
 

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import WeightsError
-from clozeline.files import parse_json, read_bytes
+from clozeline.files import read_object
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
@@ -82,21 +82,12 @@ def read_checkpoint_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file.
 
     Raises:
-        WeightsError: the file is too large, not valid JSON, or not a mapping.
+        WeightsError: the file is too large.
+        IntegrityError: it is not valid JSON, or not a mapping.
     """
     if (size := path.stat().st_size) > _JSON_LIMIT:
         raise WeightsError(
             f"{path}: {size} bytes, expected at most {_JSON_LIMIT}; download it again"
         )
 
-    try:
-        content = parse_json(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise WeightsError(f"{path}: not valid JSON: {error}; download it again") from error
-
-    if not isinstance(content, dict):
-        raise WeightsError(
-            f"{path}: expected keys and values, got {type(content).__name__}; download it again"
-        )
-
-    return content
+    return read_object(path)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_object
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, explain_lost
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import select_options
@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_r
 from clozeline.pipeline.ingest.readers._rows import RowReader, explain_duplicate_names
 from clozeline.pipeline.ingest.readers._tables import TableFileReader
 from clozeline.pipeline.registries import READERS
-from clozeline.pipeline.tables.lines import read_json_value, read_text_lines
+from clozeline.pipeline.tables.lines import read_text_lines
 from clozeline.pipeline.tables.rejected import Rejected, attach_texts
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
@@ -253,26 +253,17 @@ def _make_rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
 def _read_class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return the class names by column, from the metadata of the file or `dataset_info.json`."""
     class_names = {}
-    info = path.with_name("dataset_info.json")
-    stored = (schema.metadata or {}).get(b"huggingface")
 
-    try:
-        if stored:
-            description = parse_json(stored).get("info", {})
-        else:
-            description = read_json_value(info, InputLimits()) if info.is_file() else {}
+    if metadata := (schema.metadata or {}).get(b"huggingface"):
+        description = parse_json(metadata).get("info", {})
+    else:
+        description = read_object(path.with_name("dataset_info.json"))
 
-        for name, feature in (description.get("features") or {}).items():
-            inner = feature
-            while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
-                inner = inner[0] if isinstance(inner, list) else inner["feature"]
-            is_class = isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel"
-            if is_class and inner.get("names"):
-                class_names[_normalize_name(name)] = tuple(inner["names"])
-    except (ValueError, AttributeError, IndexError, TypeError) as error:
-        raise ConfigurationError(
-            f"{path if stored else info}: its class names cannot be read ({error}); correct or "
-            "remove them"
-        ) from error
+    for name, feature in (description.get("features") or {}).items():
+        inner = feature
+        while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
+            inner = inner[0] if isinstance(inner, list) else inner["feature"]
+        if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
+            class_names[_normalize_name(name)] = tuple(inner["names"])
 
     return class_names

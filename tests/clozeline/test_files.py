@@ -20,7 +20,6 @@ from clozeline.files import (
     lock,
     open_regular,
     open_unlinked,
-    parse_json,
     process_start,
     publish,
     publish_json,
@@ -278,11 +277,18 @@ OBJECT = '{"é": 1}'
 def test_a_byte_order_mark_is_no_text(tmp_path, encoding):
     (tmp_path / "a.json").write_text(OBJECT, encoding=encoding)
     assert read_text(tmp_path / "a.json") == OBJECT
-    assert parse_json((tmp_path / "a.json").read_bytes()) == {"é": 1}
 
 
 @pytest.mark.parametrize(
-    "content", [OBJECT.encode("utf-16"), OBJECT.encode("latin-1"), b"[1]", b"", b"[" * 100_000]
+    "content",
+    [
+        OBJECT.encode("utf-16"),
+        OBJECT.encode("utf-8-sig"),
+        OBJECT.encode("latin-1"),
+        b"[1]",
+        b"",
+        b"[" * 100_000,
+    ],
 )
 def test_a_file_that_is_no_json_object_is_named(tmp_path, content):
     assert read_object(tmp_path / "missing.json") == {}

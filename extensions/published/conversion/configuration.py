@@ -114,7 +114,7 @@ class Configuration:
             # in the words of the file
             first = error.errors(include_url=False)[0]
             key = ".".join(map(str, first["loc"]))
-            why = first["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+            why = first["msg"].removeprefix("Value error, ")
             ours = "|".join(sorted(map(re.escape, self.fields), key=len, reverse=True))
             theirs = re.sub(
                 rf"(?<![\w.])({ours})(?!\w|\.\w)",

@@ -220,13 +220,9 @@ def _naming(path: Path) -> Iterator[None]:
     """Name the file in errors about its keys."""
     try:
         yield
-    except ConfigurationError as error:
+    except (ConfigurationError, TypeError, ValueError, LookupError, AttributeError) as error:
         named = str(error).removeprefix("config.json ")
         raise ConfigurationError(f"{path}: {named}") from error
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        raise ConfigurationError(
-            f"{path}: a key has a value of another type than transformers writes: {error}"
-        ) from error
 
 
 def _drop_copies(

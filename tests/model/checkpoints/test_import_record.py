@@ -6,7 +6,7 @@ import json
 import pytest
 
 from clozeline.checksummed_json import add_checksum
-from clozeline.errors import ClozelineError, NewerFormatError, WeightsError
+from clozeline.errors import ClozelineError, IntegrityError, NewerFormatError, WeightsError
 from clozeline.model.checkpoints.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
@@ -70,5 +70,5 @@ def test_a_missing_file(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
 def test_json_in_another_encoding_is_refused_by_name(tmp_path, encoding):
     (tmp_path / "config.json").write_text('{"é": 1}', encoding=encoding)
-    with pytest.raises(WeightsError, match=r"config\.json"):
+    with pytest.raises(IntegrityError, match=r"config\.json"):
         read_checkpoint_json(tmp_path / "config.json")

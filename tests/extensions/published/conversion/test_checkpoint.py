@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, WeightsError
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
 from tests.extensions.compression.methods.compressed_models import logits, model_of, odd_checkpoint
@@ -118,7 +118,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
     for content, words in (("[1]", "expected keys and values"), ("{", "JSON")):
         (tmp_path / "config.json").write_text(content)
-        assert words in refused(tmp_path)
+        assert words in refused(tmp_path, IntegrityError)
 
     saved(tmp_path, "bert")
     edit_config(tmp_path, quantization_config={"bits": 4})
