@@ -53,6 +53,14 @@ class ColumnSpec:
             raise IntegrityError(
                 f"column {self.name}: a list needs a role, a fixed column has none, got {self.role}"
             )
+        if (
+            self.role is not None
+            and (self.role.use in ("ids", "position", "start") or self.role.below)
+            and self.dtype.startswith("float")
+        ):
+            raise IntegrityError(
+                f"column {self.name}: {self.role} are whole numbers, got {self.dtype}"
+            )
 
     @property
     def width(self) -> int:

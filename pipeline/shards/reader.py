@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -17,7 +18,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.rows import RowBatch, ShardRow
-from clozeline.pipeline.shards.block import BlockError, ColumnSpec, DamagedBlock, decode, holds_ids
+from clozeline.pipeline.shards.block import BlockError, ColumnSpec, DamagedBlock, decode
 from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
@@ -28,6 +29,7 @@ from clozeline.pipeline.shards.manifest import (
     SetFileRecord,
     manifest_path,
 )
+from clozeline.pipeline.shards.row_rules import check_rows, find_bounds
 from clozeline.pipeline.shards.set_table import set_table
 from clozeline.pipeline.shards.tables import parse_token_counts
 from clozeline.repair import rebuild_hint
@@ -122,8 +124,12 @@ class ShardSet(Viewed):
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.columns
         self._files = files
-        self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
         self._ends = np.cumsum(index.rows, dtype=np.int64)
+
+    @cached_property
+    def bounds(self) -> dict[int | str, int]:
+        """Size of each list that the role of a column may name in `below`."""
+        return find_bounds(self.manifest)
 
     def stats(self) -> dict[str, float]:
         """Return requests, retries and fetched bytes of a remote set; empty for local files."""
@@ -227,11 +233,12 @@ class ShardSet(Viewed):
 
         Args:
             block: index over all shards.
-            columns: names of the columns to decode; None: all. The hash always covers all columns.
+            columns: names of the columns to decode, which are also checked by their roles; None:
+                all. The hash always covers all columns.
 
         Raises:
-            DamagedBlock: the bytes have changed since they were written, or contradict the
-            manifest.
+            DamagedBlock: the bytes have changed since they were written, contradict the manifest,
+            or hold a row that breaks a rule of its columns.
             StorageError: the store cannot be read.
             OSError: this process has too many open files or no memory.
         """
@@ -248,10 +255,11 @@ class ShardSet(Viewed):
             stored = self._files.read_hashed(name, part, xxhash.xxh3_128_digest, expected)
             if (digest := xxhash.xxh3_128_digest(stored)) != expected:
                 raise BlockError(f"xxh3-128 {expected.hex()}", digest.hex())
+            wanted = None if columns is None else {*columns, "part"}
             rows = decode(
-                stored, self.columns, int(entry.rows[block]), self.manifest.max_block_bytes, columns
+                stored, self.columns, int(entry.rows[block]), self.manifest.max_block_bytes, wanted
             )
-            self._check_ids(rows)
+            check_rows(rows, self.manifest, self.bounds)
         except BlockError as error:
             raise DamagedBlock(
                 self._files.where(name), number, error.expected, error.got
@@ -280,18 +288,6 @@ class ShardSet(Viewed):
         with suppress(StorageError):
             ahead._files = self._files.fetch(name, (int(self.index.offset[first]), stop))
         return ahead
-
-    def _check_ids(self, rows: RowBatch) -> None:
-        """Raise BlockError if a token id lies outside the vocabulary; a model would fail on it."""
-        size = self.manifest.tokenizer.vocab_size
-        for name in rows.columns.keys() & self._id_columns:
-            values = rows.columns[name].values
-            if (
-                len(values)
-                and np.iinfo(values.dtype).max >= size
-                and (highest := int(values.max())) >= size
-            ):
-                raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
     def verify_shard(self, shard: int) -> None:
         """Compare the SHA-256 of a shard file or object with the manifest."""

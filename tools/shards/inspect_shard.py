@@ -33,6 +33,7 @@ from clozeline.tools.shards.provenance.row_origins import (
     list_facts,
     origins_of,
 )
+from clozeline.tools.shards.validation.located_rows import read_rows
 from clozeline.tools.shards.viewer.sheets import column_sheet
 
 
@@ -72,7 +73,7 @@ def view_of(
     if not 0 <= sample < rows:
         raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
-    rows_of_block = shards.read_block(block)
+    rows_of_block = read_rows(shards, block).rows
     row = rows_of_block.row(in_block)
     pieces = find_pieces(shards, tokenizer, limit)
     objective = shards.manifest.objective

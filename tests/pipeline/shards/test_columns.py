@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clozeline.columns import UNDO, WEIGHT, Feature
+from clozeline.columns import STARTS, UNDO, WEIGHT, Feature, Role
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
@@ -32,6 +32,7 @@ from tests.refusals import refused
 from tests.shard_sets import (
     COLUMNS,
     TOKENIZER,
+    TOKENS,
     change_manifest,
     fixed,
     list_column,
@@ -91,6 +92,10 @@ def test_types_parse_back_and_others_are_refused(name):
 
     with pytest.raises(IntegrityError, match="column x: a shard cannot hold a list of binary16"):
         ColumnSpec("x", "binary16", "list", "")
+
+    for role in (TOKENS, STARTS, Role("label", "input_ids", below="vocabulary")):
+        with pytest.raises(IntegrityError, match=r"column x: .* whole numbers, got float32"):
+            ColumnSpec("x", "float32", "list", "", role)
 
 
 # Where an id no longer fits into 16 bits
@@ -153,9 +158,7 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
 
     change_manifest(folder, lambda manifest: manifest["tokenizer"].update(vocab_size=size - 1))
 
-    with pytest.raises(
-        DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"
-    ):
+    with pytest.raises(DamagedBlock, match=f"expected t.*_ids below {size - 1}, got {size - 1}"):
         open_shards(folder).read_block(0)
 
 
@@ -223,7 +226,7 @@ def shards(tmp_path):
 
 def write_columns(folder, shards, *, name="score", rows=None, **changes):
     folder.mkdir()
-    spec = list_column(name, "float16")
+    spec = ColumnSpec(name, "float16", "list", name, UNDO)
     infos = []
 
     for shard in range(len(shards.manifest.shards)):

@@ -8,7 +8,7 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import RowBatch, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.validation.row_rules import LocatedRows
+from clozeline.tools.shards.validation.located_rows import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:

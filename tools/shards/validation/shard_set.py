@@ -14,8 +14,10 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.block import holds_ids
 from clozeline.seeding import mix
-from clozeline.tools.shards.validation.row_rules import BASE_COLUMNS, LocatedRows, check_rows
+from clozeline.tools.shards.validation.located_rows import LocatedRows, read_rows
 
+_BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
+"""The column with the text of a row, in each type of set."""
 _TOTALS_BY_CODE_COLUMN: Final = {
     "language": ("tokens_by_language", "languages"),
     "source_group": ("tokens_by_source", "source_groups"),
@@ -65,8 +67,8 @@ def check_shard_set(
     """
     # a column set has the ids of its rows in another set
     has_rows = shards.manifest.kind != "columns"
-    base = BASE_COLUMNS.get(shards.manifest.kind, "")
-    if has_rows and base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
+    base = _BASE_COLUMNS.get(shards.manifest.kind, "")
+    if has_rows and base not in shards.manifest.roles:
         raise IntegrityError(
             f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}"
         )
@@ -74,11 +76,9 @@ def check_shard_set(
     findings = Findings()
 
     for block in range(len(shards.index)):
-        rows = shards.read_block(block)
+        located = read_rows(shards, block)
+        rows = located.rows
         shard = int(shards.index.shard[block])
-        located = LocatedRows(shards.shard_path(shard), int(shards.index.block[block]), rows)
-        if has_rows:
-            check_rows(located, shards.manifest)
         _check_order(located, findings, shard)
         _check_variant(located, shards, shard)
         # sums over the set, which its totals must equal
