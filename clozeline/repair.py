@@ -17,6 +17,11 @@ from clozeline.foreign_code import explain_foreign
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_EXHAUSTED: Final = (errno.ENOMEM, errno.EAGAIN)  # EAGAIN: no process or thread can start
+_NO_MEMORY: Final = (
+    *("allocate memory", "not enough memory", "out of memory", "start new thread", "bad_alloc"),
+    *("failed to map segment", "thread constructor failed"),
+)
 _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
 
 
@@ -42,14 +47,24 @@ def rebuild_hint(path: Path | str) -> str:
     return "copy it again, or write it again with the command that wrote it"
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory, or the room for a thread, is exhausted."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _EXHAUSTED
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY)
+
+
 def explain(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the message of an error; 1 and no message for a bug."""
     if isinstance(error, ClozelineError):
         return error.exit_code, str(error)
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
+        first = (str(error) or type(error).__name__).splitlines()[0]
         return OutOfMemoryError.exit_code, message_text(
-            f"out of memory ({str(error) or type(error).__name__}): use fewer executor.workers or "
-            "a smaller data.micro_batch, or end other programs"
+            f"out of memory ({first}): end other programs, raise the limit (ulimit -v), or use "
+            "fewer executor.workers; in training, a smaller data.micro_batch, a higher zero.stage, "
+            "more ranks, or precision=bf16 (--dry-run prints the memory of each stage)"
         )
     message = explain_foreign(error)
     if isinstance(error, OSError):

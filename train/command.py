@@ -35,6 +35,7 @@ from clozeline.errors import (
 )
 from clozeline.model.registries import ADAPTERS, HEADS
 from clozeline.process import guard_streams, shield_children
+from clozeline.repair import explain
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS, SCHEDULES, TRAINING_KEYS
@@ -150,9 +151,11 @@ def _explain(error: BaseException, rank: str, local: str) -> tuple[int, str]:
         prints = isinstance(error, NoPeersError) or (rank if _has_joined() else local) == "0"
         return error.exit_code, str(error) if prints else ""
 
-    from clozeline.train.distributed.failures import explain
-
     code, text = explain(error)
+    if not text:  # without memory, torch cannot be imported
+        from clozeline.train.distributed import failures
+
+        code, text = failures.explain(error)
     if code == PEER_LOST and local != "0":  # every other rank notices, too
         return code, ""
     fault = (

@@ -40,12 +40,6 @@ def raising(error):
         ),
         (OSError("odd"), 74, "error: odd\n"),
         (
-            MemoryError(),
-            77,
-            "error: out of memory (MemoryError): use fewer executor.workers or a smaller "
-            "data.micro_batch, or end other programs\n",
-        ),
-        (
             Stopped(),
             75,
             "interrupted: finished units are kept, run the same command again to continue\n",

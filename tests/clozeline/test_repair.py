@@ -11,7 +11,7 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import explain_error, rebuild_hint
+from clozeline.repair import explain, explain_error, rebuild_hint
 from clozeline.seeding import hash64
 from clozeline.tools.shards.validate_shards import validate
 from tests.matrices import mark_slow_after
@@ -114,3 +114,22 @@ def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path, code, way
     assert explain_error(OSError(code, os.strerror(code), str(path))).startswith(
         f"{path}: {os.strerror(code)}; {way_out}"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), 77),
+        (RuntimeError("can't start new thread"), 77),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 77),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), 77),
+        (OSError("libtorch.so: cannot map: Cannot allocate memory"), 77),
+        (ImportError("libtorch.so: failed to map segment from shared object"), 77),
+        (RuntimeError("std::bad_alloc"), 77),
+        (OSError(errno.ENOENT, "No such file", "out of memory.txt"), 74),
+        (ValueError("another mistake"), 1),
+    ],
+)
+def test_what_is_out_of_memory(error, code):
+    assert explain(error)[0] == code
+    assert ("out of memory (" in explain(error)[1]) == (code == 77)

@@ -3,16 +3,10 @@
 import traceback
 from typing import Final
 
-import torch
 from torch.distributed import DistError
 
 from clozeline import repair
-from clozeline.errors import (
-    PEER_LOST,
-    ClozelineError,
-    ConfigurationError,
-    OutOfMemoryError,
-)
+from clozeline.errors import PEER_LOST, ConfigurationError
 
 _PEER_GONE: Final = (
     *(
@@ -25,25 +19,14 @@ _PEER_GONE: Final = (
     *("NCCL error", "remote process exited"),
 )
 _PEER_SILENT: Final = "Timed out waiting"
-_NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
-
-_MEMORY_REMEDY: Final = (
-    "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run "
-    "prints the memory of each stage"
-)
 
 
 def explain(error: BaseException) -> tuple[int, str]:
     """Return exit code and message of an error; the message of a bug is its traceback."""
+    code, message = repair.explain(error)
+    if message:
+        return code, message
     text = str(error)
-    if isinstance(error, ClozelineError):
-        return error.exit_code, text
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-        sign in text for sign in _NO_MEMORY
-    ):
-        first = text.splitlines()[0] if text else type(error).__name__
-        return OutOfMemoryError.exit_code, f"out of memory ({first}): {_MEMORY_REMEDY}"
-
     if "does not have a deterministic implementation" in text:
         return ConfigurationError.exit_code, f"{text.split(', but ')[0]}: set deterministic=false"
     if isinstance(error, RuntimeError) and _PEER_SILENT in text:
@@ -58,5 +41,4 @@ def explain(error: BaseException) -> tuple[int, str]:
     ):
         return PEER_LOST, "another rank ended; its message says why"
 
-    code, message = repair.explain(error)
-    return code, message or "".join(traceback.format_exception(error))
+    return code, "".join(traceback.format_exception(error))

@@ -35,7 +35,6 @@ from tests.shard_sets import (
     TOKENS,
     change_manifest,
     fixed,
-    list_column,
     objective,
     ordered,
     rows,
