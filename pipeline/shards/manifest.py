@@ -57,7 +57,7 @@ def read_regular(path: Path, limit: int) -> bytes:
     with open_regular(path) as file:
         if (size := os.fstat(file.fileno()).st_size) > limit:
             raise ManifestError(f"{path}: {size} bytes, the limit is {limit}; {rebuild_hint(path)}")
-        content: bytes = file.read(limit)
+        content: bytes = file.read(size)
     return content
 
 
