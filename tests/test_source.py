@@ -236,6 +236,7 @@ OPENERS = frozenset(
             "check_files",
             "PieceFile",
         ),
+        *("open_regular", "read_object"),
         *("read_json", "total_counts", "records", "read_records", "UnitRecord.read"),
     }
 )
@@ -243,7 +244,8 @@ OPENED_ELSEWHERE = {
     ("pipeline/dedup/components.py", "np.memmap"): "a file that the unit has written",
     ("pipeline/dedup/near.py", "PieceFile"): "the line before notes it",
     ("pipeline/clean/exclusion.py", "path.read_bytes"): "its hash is an argument",
-    ("extensions/tasks/sets/chat_template.py", "path.read_text"): "a file of the noted tokenizer",
+    ("extensions/tasks/sets/chat_template.py", "read_text"): "a file of the noted tokenizer",
+    ("extensions/tasks/sets/chat_template.py", "read_object"): "a file of the noted tokenizer",
     ("pipeline/tokenize/train/sample.py", "path.open"): "a file that the unit has written",
     ("pipeline/tokenize/import_published/stage.py", "file.read_bytes"): "the driver imports it",
 }
