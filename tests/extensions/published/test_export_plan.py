@@ -15,6 +15,7 @@ from clozeline.extensions.published.conversion.export import (
     split_models,
 )
 from clozeline.extensions.published.export_plan import plan_export
+from clozeline.files import publish_json
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
@@ -265,4 +266,5 @@ def test_a_damaged_source_stops_no_training(tmp_path, shards, capsys):
     """What an export would say of it is a line of the start."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/published.json").write_text("{")
+    publish_json(tmp_path / "run/sets.json", {"checksum": ""})
     assert "export " in told(tmp_path, shards, capsys, "position={maximum: 16}")

@@ -299,6 +299,7 @@ def measured(tmp_path, monkeypatch):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     out = tmp_path / "out"
+    publish_json(out / "study.json", {})
     monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: of_all(sets))
     monkeypatch.setattr(runner, "run_step", None)
 
