@@ -1,12 +1,7 @@
 """Show the sizes and settings of a shard set."""
 
-from typing import Any, Final
-
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.report.views import Table
-
-_MOST_VALUES: Final = 24
-"""Most values of a declared column of the documents that are listed."""
 
 
 def set_table(manifest: Manifest) -> Table:
@@ -38,33 +33,12 @@ def set_table(manifest: Manifest) -> Table:
             f"{name} {count:,}" for name, count in totals.tokens_by_language.items()
         )
 
-    for key, total in manifest.config.get("extra_totals", {}).items():
-        facts[key] = _describe_extra(total)
     if totals.skipped:
         facts["skipped"] = ", ".join(
             f"{reason} {count:,}" for reason, count in totals.skipped.items()
         )
 
     return Table("set", (), [*facts.items()])
-
-
-def _describe_extra(total: dict[str, Any]) -> str:
-    """Return the totals of a declared column of the documents in a line."""
-    ranked = sorted(total["values"].items(), key=lambda item: -item[1]["documents"])[:_MOST_VALUES]
-    parts = [
-        f"{value}: {amounts['documents']:,} documents, {amounts['tokens']:,} tokens"
-        for value, amounts in ranked
-    ]
-    if total["others"]["documents"]:
-        parts.append(f"others: {total['others']['documents']:,} documents")
-    if numbers := total["numbers"]:
-        mean = numbers["sum"] / numbers["count"]
-        parts.append(
-            f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to "
-            f"{numbers['max']:.4g}"
-        )
-
-    return "; ".join(parts) or "no document has it"
 
 
 def _algorithm(entry: dict[str, object], label: object = "") -> str:

@@ -29,9 +29,8 @@ class EncodeConfig:
     sentence, so that masked and translation LM learn from mixed languages: {dictionaries:
     [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: no replacement"""
     extra: list[str] = field(default_factory=list)
-    """columns of the records to store with the documents, such as [license, score]. `inspect-shard`
-    shows them. The manifest records documents and tokens for each value, or count, sum, minimum
-    and maximum of numbers"""
+    """columns of the records to store in the document table, such as [license, score].
+    `inspect-shard` shows them"""
     max_unknown: Annotated[float, Field(ge=0, le=1)] = 0.5
     """largest share of all characters that may become unknown tokens, 0 to 1; above it, encode
     stops with an error"""

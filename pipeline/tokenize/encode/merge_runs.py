@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -31,7 +32,6 @@ from clozeline.pipeline.shards.column_set import (
 )
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.tables import write_table
-from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.stage_files import open_tokenizer, open_vocabulary
@@ -128,10 +128,6 @@ def _texts_file(shard: int) -> str:
     return f"tmp/texts/{shard:06d}.u64"
 
 
-def _extra_file(shard: int) -> str:
-    return f"tmp/extra/{shard:06d}.json"
-
-
 @dataclass(frozen=True)
 class MergeRuns(Unit[EncodeCounts]):
     """Merge the runs into `shard-*.arrow` and `documents-*.arrow` of one shard."""
@@ -175,19 +171,13 @@ class MergeRuns(Unit[EncodeCounts]):
             documents = table.append_column("tokens", lengths).select(described.names)
             write_table(path, documents, described)
 
-        # the counts of its ids, and the totals of declared columns
+        # the counts of its ids, and the documents that have each declared column
         self._count_ids(rows, vocabulary.size, output)
         if not self.extra:
             return {}
-        pairs = zip(documents.column("extra").to_pylist(), lengths.to_pylist(), strict=True)
-        totals = count_extra(pairs, self.extra)
-
-        with output.file(_extra_file(unit)) as path:
-            path.write_text(
-                json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8"
-            )
-
-        return {"with_extra": {key: total["documents"] for key, total in totals.items()}}
+        declared = documents.column("extra").drop_null().to_pylist()
+        found = Counter(key for content in declared for key in json.loads(content))
+        return {"with_extra": {key: found[key] for key in self.extra}}
 
     def _count_ids(self, rows: RowBatch, size: int, output: Output) -> None:
         """Count the token ids of training documents, for the manifest."""
@@ -271,7 +261,7 @@ def name_shard(shard: int, shards: int) -> str:
 class TokenManifest(Unit[EncodeCounts]):
     """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
-    VERSION = MERGE_VERSION + 1
+    VERSION = MERGE_VERSION + 2
     corpus: str
     shards: int
     seed: int
@@ -279,7 +269,6 @@ class TokenManifest(Unit[EncodeCounts]):
     tokenizer_stage: str
     parents: Sequence[ParentFile] = ()
     """files of other stages that are parents of the set"""
-    extra: Sequence[str] = ()
 
     def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
         """Sum the token counts of all shards, and write the manifest of the set."""
@@ -318,7 +307,7 @@ class TokenManifest(Unit[EncodeCounts]):
             languages=codes["languages"],
             source_groups=codes["source_groups"],
             parents=parents,
-            config={**self.config, **self._extra_totals(inputs)},
+            config=self.config,
         )
 
         require_written("encode", counts["documents_out"], counts["tokens"], manifest)
@@ -333,13 +322,3 @@ class TokenManifest(Unit[EncodeCounts]):
         if not copied.any():
             return {}
         return {"held_out": {"documents": len(held_out), "copies": int(copied.sum())}}
-
-    def _extra_totals(self, inputs: UnitInputs) -> dict[str, Any]:
-        """Return the totals of declared columns, under their key of the manifest."""
-        if not self.extra:
-            return {}
-        parts = (
-            json.loads(_merged_file(inputs, shard, _extra_file(shard)).text())
-            for shard in range(self.shards)
-        )
-        return {"extra_totals": merge_totals(parts, self.extra)}

@@ -5,6 +5,7 @@ shard k are a slice of each flush. A piece is this slice as a message of Arrow; 
 more than its documents.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.execution.shuffle import PieceWriter
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.tokenize.encode.extra_totals import select_extra
 
 _FLUSH_BYTES: Final = 1 << 26
 _ROW_BYTES: Final = 256
@@ -92,7 +92,7 @@ class RunWriter:
         )
 
         words = () if word_starts is None else (word_starts,)
-        declared = (select_extra(document.extra, self._extra),) if self._extra else ()
+        declared = (self._select_extra(document),) if self._extra else ()
 
         parts = (ids, sentence_starts, *other_side, *origin, *words, *declared)
         self._rows.append((order, document.uid, *parts))
@@ -106,6 +106,12 @@ class RunWriter:
         """Write the documents that are still in the buffer."""
         if self._rows:
             self._flush()
+
+    def _select_extra(self, document: Document) -> str | None:
+        """Return the declared keys of a document as a JSON object; None if it has none of them."""
+        extra = document.extra
+        chosen = {key: extra[key] for key in self._extra if extra.get(key) is not None}
+        return json.dumps(chosen, sort_keys=True, ensure_ascii=False) if chosen else None
 
     def _flush(self) -> None:
         rows = sorted(self._rows, key=lambda row: row[:2])

@@ -130,7 +130,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             self._recorded_config,
             source.name,
             parents_of(recipe, self.name),
-            extra,
         )
         return [
             Pass("tokenize", tokenize),
