@@ -177,7 +177,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return replace(
             row,
             dropped=(("file", skipped), *row.dropped, *noticed),
-            notes=(*_describe_changes(counts.get("normalized", {})), *_describe_lines(counts)),
+            notes=tuple(_describe_changes(counts.get("normalized", {}))),
             totals={**row.totals, "byte": counts.get("bytes_in", 0)},
         )
 
@@ -230,17 +230,3 @@ def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
         total = -sum(count for count, _ in changes)
         listed = ", ".join(f"{-count:,} {name}" for count, name in changes)
         yield f"stored form: {total:,} characters changed: {listed}"
-
-
-def _describe_lines(counts: CleanCounts) -> Iterator[str]:
-    """Yield a line with what `clean.language.by: line` dropped from documents that are kept."""
-    if lines := counts.get("lines_dropped", {}):
-        characters = counts["line_characters_dropped"]
-        listed = ", ".join(
-            f"{language} {lines[language]:,}"
-            for language in sorted(lines, key=lambda each: -lines[each])
-        )
-        yield (
-            f"dropped {plural(sum(lines.values()), 'line')} of {sum(characters.values()):,} "
-            f"characters in other languages: {listed}"
-        )

@@ -51,9 +51,6 @@ class CleanCounts(Counts, total=False):
     normalized: dict[str, int]
     """characters that the stored form dropped or rewrote, by type of change"""
     edits: dict[str, int]  # characters or lines that filters removed
-    lines_dropped: dict[str, int]
-    """lines of kept documents that were in languages that are not wanted, by language"""
-    line_characters_dropped: dict[str, int]  # their characters, line ends included
     languages: dict[str, int]
 
 

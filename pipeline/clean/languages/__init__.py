@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
 from string import digits
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -14,8 +14,6 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.language_codes import LanguageTable, names_language
 
 Score = Annotated[float, Field(ge=0, le=1)]
-Answer: TypeAlias = tuple[str, float]
-"""A language and its score."""
 _SHORT_CHARACTERS: Final = 100
 _LONG_CHARACTERS: Final = 300
 """Characters at which the minimum score starts to rise, and at which it is `long_threshold`."""
@@ -36,9 +34,6 @@ class LanguageOptions:
     keep: list[str] = field(default_factory=list)
     """language codes of the documents to keep, such as `de`, `deu` or `deu_Latn`, and `und` for
     undecided ones; empty keeps all"""
-    by: Literal["document", "line"] = "document"
-    """what is kept: whole documents, or of each document the lines in languages of `keep`. A line
-    of fewer than 20 letters, or with a score below the minimum, belongs to the line before it"""
     threshold: Score = 0.65
     """minimum score, 0 to 1, of a kept document of up to 100 characters; no effect if `keep` is
     empty"""
@@ -81,7 +76,7 @@ def drop_ascii(text: str) -> str:
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
-FEWEST_LETTERS: Final = 20
+_FEWEST_LETTERS: Final = 20
 """Letters below which a text is undecided."""
 _LEAST_MARGIN: Final = 0.1
 """Least distance of the best score from the second; below it, a text is undecided."""
@@ -139,11 +134,11 @@ class LanguageIdentifier(ABC):
     def languages(self) -> frozenset[str]:
         """Return the codes of the known languages."""
 
-    def identify(self, text: str) -> Answer:
+    def identify(self, text: str) -> tuple[str, float]:
         """Return one of `languages()` or `und` if undecided, and a score in [0, 1]."""
         text = remove_noise(sample_text(text))
         letters = count_letters(text)
-        if letters.total() < FEWEST_LETTERS:
+        if letters.total() < _FEWEST_LETTERS:
             return UNDECIDED, 0.0
         language, score, second = self.rank(text, letters)
         return (language if score - second >= _LEAST_MARGIN else UNDECIDED), score
