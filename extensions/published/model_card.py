@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.extensions.published.conversion.export import Export
-from clozeline.hub import origin_of
 from clozeline.pipeline.text.language_codes import base_language
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.registries import STATE_KEYS
 
 _FRONT_MATTER = """---
 library_name: transformers
@@ -20,10 +18,6 @@ _BODY = """
 # {title}
 
 A model of {parameters:,} parameters, exported by Clozeline.
-
-| | |
-|---|---|
-{rows}
 
 ## Loading
 
@@ -78,13 +72,6 @@ def model_card(
     has_words: bool,
 ) -> str:
     """Return the text of a model card; `has_words`: with the section of a tagger."""
-    listed = {
-        "license": license_id,
-        "languages": ", ".join(languages) or "unknown",
-        **_card_rows(trained),
-    }
-
-    rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT_MATTER.format(
         license_id=json.dumps(license_id),
         languages=json.dumps(list(dict.fromkeys(map(base_language, languages)))),
@@ -104,9 +91,8 @@ def model_card(
 
     more = "".join(f", {name}={value!r}" for name, value in export.loader_options.items())
     body = _BODY.format(
-        title=_cell(title),
+        title=" ".join(title.split()),
         parameters=parameters,
-        rows=rows,
         loader=export.loader,
         options=more,
         **lines,
@@ -118,41 +104,3 @@ def model_card(
         else _WORDS_AT_FIRST_TOKEN
     )
     return front + body + (words if has_words else "") + literal
-
-
-def _cell(text: str) -> str:
-    """Return a text on one line, with escaped bars, for a table cell."""
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _card_rows(trained: TrainedModel) -> dict[str, str]:
-    """Return the rows of the model card."""
-    if trained.config is None or trained.stored is None:
-        return {
-            "model type": str(trained.checkpoint.model_type),
-            "imported from": origin_of(trained.folder),
-        }
-
-    trained_on = trained.sets[0]
-    state = trained.stored.state
-    rows = {
-        "objective": trained_on.objective.label,
-        "heads": ", ".join(trained.checkpoint.config.heads),
-        "steps": f"{state.step:,}",
-        "tokens seen": f"{state.tokens:,}",
-        "training set": trained_on.name,
-        "training set's digest": trained_on.checksum,
-        "tokenizer's fingerprint": trained_on.tokenizer.fingerprint,
-    }
-    if trained.config.model.init_from is not None:
-        rows["initial weights"] = origin_of(trained.config.model.init_from)
-    if state.heldout_loss is not None:
-        rows["held-out loss"] = f"{state.heldout_loss:.4f}"
-    if languages := trained_on.objective.frame.language_tokens:
-        pieces = ", ".join(map(trained.tokenizer.piece, languages.values()))
-        rows["decoder_start_token_id"] = f"of the output's language: {pieces}"
-
-    for name, value in state.added.items():
-        rows |= STATE_KEYS.load_class(name).card_rows(value)
-
-    return rows

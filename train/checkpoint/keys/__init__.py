@@ -4,7 +4,6 @@
 value by `in_state`, which JSON must be able to store.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from clozeline.model.build import Model
@@ -17,8 +16,3 @@ class StateKey:
     def restore(model: Model, value: Any) -> Model:
         """Return the model that a run with this value trained, from its weights alone."""
         return model
-
-    @staticmethod
-    def card_rows(value: Any) -> Mapping[str, str]:
-        """Return rows of the model card of an export, whose weights lack what `restore` does."""
-        return {}

@@ -1,7 +1,5 @@
 """The rule by which `prune` makes the model drop tokens."""
 
-from collections.abc import Mapping
-
 from clozeline.extensions.compression.token_pruning import TokenPruning
 from clozeline.extensions.compression.token_rules import RuleRecord, read_rule
 from clozeline.model.build import Model
@@ -15,8 +13,3 @@ class TokenRuleKey(StateKey):
     def restore(model: Model, value: RuleRecord) -> Model:
         rule = read_rule(value)
         return model if rule is None else TokenPruning(model, rule)
-
-    @staticmethod
-    def card_rows(value: RuleRecord) -> Mapping[str, str]:
-        rule = {name: tuple(numbers) for name, numbers in value.items()}
-        return {"token pruning": f"{rule}, by clozeline alone: these weights keep all tokens"}

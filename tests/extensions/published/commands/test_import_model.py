@@ -219,7 +219,7 @@ def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
 
 
 def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
-    """Padding rows are cut off, special ids come from the set, and the card says what is known."""
+    """Padding rows are cut off, special ids come from the set, and the card names the license."""
     model = write_run(tmp_path, shard_sets, [3, 12], 2, **BERT, model__vocab_multiple=128)
     folder = tmp_path / "out"
     words = [str(tmp_path), str(folder), "--license", "cc-by-4.0", "--language", "en"]
@@ -252,7 +252,11 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     )
     assert config["mask_token_id"] is not None
 
-    for words in ('license: "cc-by-4.0"', "| steps | 12 |", "AutoModelForMaskedLM.from_pretrained"):
+    for words in (
+        'license: "cc-by-4.0"',
+        'language: ["en"]',
+        "AutoModelForMaskedLM.from_pretrained",
+    ):
         assert words in card
 
 
