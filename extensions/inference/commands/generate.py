@@ -5,9 +5,6 @@ A decoder continues the text, an encoder-decoder answers it. Special tokens are 
 top_p=0.95` samples, `mode=beam width=4` searches for the most probable continuation. `mode=unmask
 steps=16` fills the masks of a text, or as many after it as `max_tokens`, with an encoder, in the
 order in which it is certain of them.
-
-`--dry-run` writes nothing: it prints what each of `max_tokens` new tokens costs, with and without a
-cache of keys and values.
 """
 
 from collections.abc import Sequence
@@ -23,10 +20,8 @@ from clozeline.extensions.inference.generation import (
     blank_after,
     continuations,
     parts_note,
-    prompt_ids,
-    split_prompt,
 )
-from clozeline.terminal import Terminal, size_text
+from clozeline.terminal import Terminal
 from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.options import RunArgument
 from clozeline.tools.runs.inference.generated_text import find_end_ids, read_allowed, text_before
@@ -39,8 +34,6 @@ class GenerateOptions(Settings, RunArgument):
 
     text: Annotated[str, Positional(1)]
     """the text to continue, or to answer"""
-    dry_run: bool = False
-    """print the FLOPs and the bytes of the cache per new token, and generate nothing"""
 
 
 def _generate(settings: GenerateOptions) -> None:
@@ -60,10 +53,6 @@ def _generate(settings: GenerateOptions) -> None:
     trained = TrainedModel.open(settings.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
-        if settings.dry_run:
-            raise ConfigurationError(
-                "dry_run: a mask is filled without a cache; remove mode=unmask"
-            )
         _unmask(console, trained, settings.text, settings)
         return
 
@@ -76,9 +65,6 @@ def _generate(settings: GenerateOptions) -> None:
 
     if note := parts_note(trained.tokenizer, trained.objectives[0].frame):
         console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
-    if settings.dry_run:
-        _print_cost(console, trained, settings)
-        return
 
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
@@ -98,26 +84,6 @@ def _generate(settings: GenerateOptions) -> None:
         line = (
             f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         )
-        console.print(line, highlight=False, soft_wrap=True)
-
-
-def _print_cost(console: Terminal, trained: TrainedModel, settings: GenerateOptions) -> None:
-    from clozeline.extensions.inference.generation_cost import generation_cost
-
-    prompt = prompt_ids(trained.tokenizer, trained.objectives[0], settings.text)
-    source, start = map(len, split_prompt(trained.objectives[0], prompt))
-    cost = generation_cost(trained.model, source, settings.max_tokens, start)
-    kind = trained.objectives[0].architecture.replace("_", "-")
-    lines = (
-        f"{kind}, {len(prompt):,} tokens of text, {settings.max_tokens:,} new tokens; "
-        "per new token:",
-        f"  with a cache     {cost.cached_flops:.3g} FLOPs",
-        f"  without a cache  {cost.repeated_flops:.3g} FLOPs, "
-        f"{cost.repeated_flops / cost.cached_flops:.1f} times as many",
-        f"  cache            {cost.position_bytes:,} bytes per position, "
-        f"{size_text(cost.cache_bytes)} at the end",
-    )
-    for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 
 
