@@ -62,9 +62,7 @@ class TrainingJob:
         passes_milestone = any(tokens_before < limit <= state.tokens for limit in config.milestones)
         is_step_due = config.every != "auto" and _is_due(state.step, config.every)
         # by time, but not during what may be a divergence: its checkpoints would replace good ones
-        may_diverge = self.config.on_divergence is not None and (
-            state.skipped_in_a_row or self.recorder.spiking
-        )
+        may_diverge = self.config.on_divergence is not None and state.skipped_in_a_row
         return (
             is_evaluated
             or passes_milestone
@@ -72,17 +70,9 @@ class TrainingJob:
             or (self.pace.is_agreed and not may_diverge)
         )
 
-    def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
-        """Return the steps and the reason of a divergence that ends at this step, else None."""
-        if (skips := state.skipped_in_a_row) >= self.config.max_consecutive_skips:
-            return skips, f"{skips} gradients in a row were not finite (max_consecutive_skips)"
-        max_spikes = None if self.config.on_divergence is None else self.config.on_divergence.spikes
-        if max_spikes is not None and (spikes := self.recorder.spiking) >= max_spikes:
-            return (
-                spikes * self.config.log.every,
-                f"{spikes} records in a row had a spike of the loss (on_divergence.spikes)",
-            )
-        return None
+    def has_diverged(self, state: TrainState) -> bool:
+        """Return whether a divergence ends at this step."""
+        return state.skipped_in_a_row >= self.config.max_consecutive_skips
 
     def add_scores(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
         """Return the state with the held-out results of its step.
@@ -118,12 +108,9 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
     """
     job.engine.observe_eval_losses(state.heldout_losses)
 
-    if (
-        job.config.on_divergence is not None
-        and (divergence := job.find_divergence(state)) is not None
-    ):
+    if job.config.on_divergence is not None and job.has_diverged(state):
         with suppress(DivergedError):  # the last start was killed before it could return
-            state = _roll_back(job, state, *divergence)
+            state = _roll_back(job, state)
 
     saved_step = state.step
     is_stopped = False
@@ -150,8 +137,8 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
             saved_step = _save(job, state, saved_step, is_last=is_last)
 
         # return to a checkpoint, or give up on a run that diverged
-        if (divergence := job.find_divergence(state)) is not None:
-            state = _roll_back(job, state, *divergence)
+        if job.has_diverged(state):
+            state = _roll_back(job, state)
             saved_step = state.step
 
     return state
@@ -171,8 +158,8 @@ def _save(job: TrainingJob, state: TrainState, saved_step: int, *, is_last: bool
     return state.step if is_saved else saved_step
 
 
-def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> TrainState:
-    """Return to a checkpoint from before a divergence of `steps` steps; see `on_divergence`.
+def _roll_back(job: TrainingJob, state: TrainState) -> TrainState:
+    """Return to a checkpoint from before a divergence; see `on_divergence`.
 
     Raises:
         DivergedError: no rollback is configured or left, or no checkpoint is old enough.
@@ -182,11 +169,13 @@ def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> 
     config = job.config.on_divergence
     checkpoint = None
     limit = 0 if config is None else config.max_rollbacks
+    skips = state.skipped_in_a_row
+    reason = f"{skips} gradients in a row were not finite (max_consecutive_skips)"
     job.checkpoints.finish()
 
     if config is not None and state.rollbacks < limit:
         returned = state.skipped_rows[-1].step if state.skipped_rows else -1
-        newest = max(state.step - steps, returned + 1)
+        newest = max(state.step - skips, returned + 1)
         checkpoint = job.checkpoints.find_earlier(newest, config.rollback)
 
     if config is None or checkpoint is None:

@@ -115,7 +115,6 @@ ENTRIES = {
     "on_divergence.max_rollbacks": DIVERGED,
     "on_divergence.rollback": DIVERGED,
     "on_divergence.skip_rows": DIVERGED,
-    "on_divergence.spikes": DIVERGED,
     "optimizer": Key({"name": "muon"}),
     "output": PRINTED,
     "precision": Key("bf16", {"zero.stage": 1}),

@@ -1,5 +1,4 @@
-"""A masked-LM set in which the loss of a few consecutive steps is not finite, or much larger than
-of all others."""
+"""A masked-LM set in which the loss of a few consecutive steps is not finite."""
 
 import numpy as np
 
@@ -19,12 +18,12 @@ ROUND = BLOCK * LANES
 """Rows that a block of each lane gives: 8 steps of 8 rows."""
 
 
-def write_divergent_set(folder, weights, rounds=4):
+def write_divergent_set(folder, weights):
     """A set whose labels weigh 1, and in one block of the first epoch's round N `weights[N]`.
 
     Returns its manifest.
     """
-    rows = rounds * ROUND
+    rows = 4 * ROUND
     content = masked_rows(1, rows)
     order = BlockOrder(NAME, rows, BLOCK, 0, LANES)
     of_labels = np.ones(rows, np.float32)

@@ -304,5 +304,4 @@ def test_no_save_by_time_while_a_divergence_may_go_on(monkeypatch):
     found = run_of(monkeypatch, skipped=True, steps=9, max_consecutive_skips=9, on_divergence={})
     found.run.pace.is_agreed = True
     assert not found.run.is_save_due(replace(START, step=1, skipped_in_a_row=1), 0)
-    found.run.recorder.spiking = 0
     assert found.run.is_save_due(replace(START, step=1), 0)

@@ -203,48 +203,6 @@ def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
     assert [event["then"] for event in events(paths[0], "rollback")] == ["come again"]
 
 
-SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
-
-
-def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
-    """Steps 41 to 48 spike.
-
-    The first rollback skips the first three of them, the second the next three.
-
-    The run is stopped among the spikes, and counts on.
-    """
-    shards = write_divergent_set(tmp_path / "set", {5: 1e3}, rounds=10)
-    paths = [tmp_path / name for name in ("spiked", "never")]
-    changes = {
-        "steps": 52,
-        "schedule__steps": 52,
-        "checkpoint__every": 4,
-        "checkpoint__keep_last": 4,
-    }
-
-    changes |= {"max_consecutive_skips": 4}
-    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
-    words = ["on_divergence={spikes: 3}"]
-
-    assert one_rank.run(start, configs[0], words, 42) == [(75, "")]
-    assert one_rank.run(start, configs[0], words) == [(0, "")]
-    assert one_rank.run(never_read, configs[1], 288, 368, []) == [(0, "")]
-    assert learned(paths[0])[1] == learned(paths[1])[1]
-
-    told = [(event["step"], event["checkpoint"]) for event in events(paths[0], "rollback")]
-
-    assert told == [(43, "step-00000036"), (39, "step-00000036")]
-
-    spike = events(paths[0], "spike")[0]
-
-    assert spike["command"] == f"clozeline explain-batch run={paths[0]} step={spike['step']}"
-    assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
-
-    state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000052").state)
-
-    assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
-
-
 @pytest.fixture(scope="module")
 def straight(poisoned, tmp_path_factory):
     """A run that nobody kills."""

@@ -180,19 +180,13 @@ class TrainConfig(Extensible):
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
         """Check that a checkpoint from before a divergence exists when it is noticed."""
-        if rollback.spikes is not None and self.log.spike is None:
-            raise ValueError(
-                "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not "
-                "detect"
-            )
-
         if self.checkpoint.every is None:
             raise ValueError(
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
             )
 
         # count the saves between the divergence and its notice
-        steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
+        steps = self.max_consecutive_skips
         intervals = [
             each
             for each in (self.checkpoint.every, self.early_stop and self.evaluate.every)

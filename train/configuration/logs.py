@@ -58,6 +58,3 @@ class DivergenceConfig:
     steps, which helps only after a fault of the hardware"""
     max_rollbacks: Annotated[int, Field(ge=1)] = 3
     """rollbacks of a run, over all of its starts; a further divergence ends it with exit code 76"""
-    spikes: Annotated[int, Field(ge=1, le=50)] | None = None
-    """records in a row whose loss is a spike by log.spike that count as a divergence, too; null:
-    none"""

@@ -53,27 +53,17 @@ class Recorder:
         self._reports = Reporting()
         self._page_due = -math.inf
         """Earliest time of the next report.html: writing it takes at most 1 % of the time."""
-        self.spiking = 0
-        """Latest records in a row whose loss is a spike, the same on all ranks; 0 without
-        `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
         self._read_spikes()
 
     def _read_spikes(self) -> None:
-        """Continue the detection of spikes from the records on disk; a collective call."""
+        """Continue the detection of spikes from the records on disk."""
         if self._engine.world.rank == 0 and (bar := self._engine.config.log.spike) is not None:
             with self._reports("spikes of the loss"):
                 lines = last_lines(self._journal.directory / "metrics.jsonl")
                 self._spikes = Spikes(
                     bar, (line.record for line in lines if line.record is not None)
                 )
-        self._share_spikes()
-
-    def _share_spikes(self) -> None:
-        config = self._engine.config.on_divergence
-        if config is not None and config.spikes is not None:
-            here = 0 if self._spikes is None else self._spikes.in_a_row  # above 0 on rank 0 alone
-            self.spiking = int(self._engine.world.sum_over_ranks([float(here)])[0])
 
     def record_data(self, state: TrainState) -> None:
         """Write an event with the phases of the data, and the rows that rollbacks skipped."""
@@ -136,8 +126,6 @@ class Recorder:
             with self._reports("spikes of the loss"):
                 if not batch.is_short:  # a mean over few rows varies more
                     self._detect_spikes(record, self._rows(batch))
-                if self._spikes is not None and self._spikes.in_a_row:
-                    record["spikes_in_a_row"] = self._spikes.in_a_row
 
             health = {**stream, "waited_share": batch.waited / seconds}
             record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
@@ -148,7 +136,6 @@ class Recorder:
                 figures["estimated_end"] = time.time() + left
             self._journal.progress(steps=self._engine.config.steps, **figures)
 
-        self._share_spikes()
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)

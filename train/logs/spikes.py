@@ -23,15 +23,11 @@ class Spikes:
 
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
-        self.in_a_row = 0
-        """Latest records in a row whose loss is a spike; stored as `spikes_in_a_row`."""
         self._values: dict[str, deque[float]] = {
             key: deque(maxlen=_COMPARED_RECORDS) for key in WATCHED
         }
 
         for record in latest_first:
-            if not self._values["loss"]:
-                self.in_a_row = record.get("spikes_in_a_row", 0)
             for key, values in self._values.items():
                 value = _value(record, key)
                 if value is not None and len(values) < _COMPARED_RECORDS:
@@ -54,8 +50,6 @@ class Spikes:
             ):
                 spikes[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
-        if _value(record, "loss") is not None:
-            self.in_a_row = self.in_a_row + 1 if "loss" in spikes else 0
         return spikes
 
 

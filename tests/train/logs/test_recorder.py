@@ -39,32 +39,22 @@ def test_the_end_has_an_exit_code_and_a_report_despite_damaged_records(
     ]
 
 
-def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
-    """From the records on disk.
-
-    Without them, three spikes in a row would be the first three after the start.
-    """
-    config = tiny(log__spike=5.0, on_divergence={"spikes": 3})
-    losses = [
-        {
-            "step": step,
-            "loss": 1.0 + step % 3 / 100,
-        }
-        for step in range(1, 40)
-    ]
-    losses += [
-        {"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)
-    ]
-    (tmp_path / "metrics.jsonl").write_text("".join(f"{sealed(**record)}\n" for record in losses))
-    world = SimpleNamespace(rank=0, sum_over_ranks=lambda values: values)
+def test_a_resumed_run_finds_a_spike_by_its_records(tmp_path):
+    """The event has the rows of the step, and the command that prints them."""
+    losses = [sealed(step=step, loss=1.0 + step % 3 / 100) for step in range(1, 40)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{line}\n" for line in losses))
+    engine = SimpleNamespace(config=tiny(output="my runs"), world=SimpleNamespace(rank=0))
+    health = Mock(origins=lambda first, rows: [first, rows])
     journal = Mock(directory=tmp_path)
-    display = Mock()
-    one = recorder.Recorder(
-        SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock()
-    )
+    one = recorder.Recorder(engine, health, journal, Mock(), Mock(), Mock())
+    one._detect_spikes({"step": 40, "samples": 320, "loss": 9.0}, 8)
 
-    assert one.spiking == 2
-    assert not display.warn.called
+    (event,) = journal.event.call_args_list
+
+    assert event.args == ("spike",)
+    assert event.kwargs["loss"]["value"] == 9.0
+    assert event.kwargs["rows_source_block_row"] == [312, 8]
+    assert event.kwargs["command"] == "clozeline explain-batch run='my runs' step=40"
 
 
 def test_a_step_that_is_not_logged_renews_the_status():

@@ -43,37 +43,6 @@ def test_values_far_above_the_last_ones_are_found():
     ]
 
 
-def test_spikes_in_a_row_are_counted_also_from_the_records():
-    """A loss that is not finite neither continues nor ends them.
-
-    A record without a loss is one of an evaluation.
-    """
-    records = [{"loss": 1.0 + n % 2 / 10} for n in range(40)]
-    judged = Spikes(6.0, [])
-    counts = []
-    records += [{"loss": loss} for loss in (9.0, None, 9.5, 1.0, 8.0, 8.5, 8.1)]
-
-    for record in records:
-        judged.detect(record)
-        counts.append(judged.in_a_row)
-        if judged.in_a_row:
-            record["spikes_in_a_row"] = judged.in_a_row
-
-    assert counts == [0] * 40 + [1, 1, 2, 0, 1, 2, 3]
-
-    for end in range(40, 48):
-        assert (
-            Spikes(
-                6.0,
-                [
-                    {"heldout": {}},
-                    *reversed(records[:end]),
-                ],
-            ).in_a_row
-            == counts[end - 1]
-        )
-
-
 def test_norms_are_judged_and_what_is_not_finite_is_left_out():
     judged = Spikes(
         6.0,
