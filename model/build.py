@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +23,10 @@ from clozeline.model.layers.masks import real_tokens
 from clozeline.model.layers.pooling import ScalarMix
 from clozeline.model.layers.quantization import round_while_training
 from clozeline.model.layers.stack import record_outputs
-from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import FAMILIES, HEADS
-
-PONDER: Final = "ponder"
-"""Name of the loss of `model.share.universal`, next to the names of heads."""
 
 
 class TokenCount:
@@ -99,12 +95,8 @@ class Model(FlopCounts, nn.Module):
 
     @property
     def auxiliary(self) -> Mapping[str, AuxiliaryLoss]:
-        """The losses next to those of the heads, by name."""
-        options = self.config.share.universal
-        if options is None or options.epsilon is None:
-            return {}
-        universal = [part for part in self.family.modules() if isinstance(part, Universal)]
-        return {PONDER: AuxiliaryLoss(universal, options.ponder, _ponder_loss)}
+        """The losses next to those of the heads, by name; a model that adds one overrides this."""
+        return {}
 
     @property
     def host_tensors(self) -> frozenset[str]:
@@ -237,17 +229,6 @@ class Model(FlopCounts, nn.Module):
     def num_parameters(self) -> int:
         """Return the number of parameters; tied parameters count once."""
         return sum(self.parameters_by_part.values())
-
-
-def _ponder_loss(outputs: Sequence[Sequence[Tensor]], weights: Tensor) -> Loss:
-    """Return steps plus remainder, summed over real tokens; the steps are also a metric.
-
-    `outputs` has the output of `Universal`; `weights` [B, T] are 1 at real tokens. A prompt adapter
-    has further positions before them.
-    """
-    remainder, taken = (part[:, -weights.shape[1] :] for part in outputs[0][1:])
-    steps = (taken * weights).sum()
-    return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 
 
 def _build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> Heads:

@@ -73,8 +73,8 @@ class Evaluation:
     loss: float
     """weighted sum of the heads' mean losses, in nats"""
     total: float
-    """`loss` with the weighted losses of distillation that the set can compute, and the ponder
-    cost"""
+    """`loss` with the weighted losses of distillation that the set can compute, and auxiliary
+    ones"""
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]

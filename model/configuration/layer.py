@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import OnlyTraining, config_class
-from clozeline.configuration.unread_keys import non_default_keys, refuse_unread_keys
+from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.configuration.key_types import Depth, Probability, Width
 
 
@@ -69,29 +69,6 @@ class InitConfig:
 
 
 @config_class
-class UniversalConfig:
-    """One layer, applied at every step (Universal Transformer, arXiv 1807.03819).
-
-    `model.layers` is the number of steps. Each step adds a signal to the states. With halting, each
-    token decides when it stops (ACT, arXiv 1603.08983).
-
-    """
-
-    epsilon: Annotated[float, Field(gt=0, lt=1)] | None = 0.01
-    """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes
-    every step."""
-    ponder: OnlyTraining[Annotated[float, Field(ge=0)]] = 0.01
-    """Weight of the ponder cost in the loss: steps plus remainder, averaged over tokens."""
-
-    def __post_init__(self) -> None:
-        if self.epsilon is None and "ponder" in non_default_keys(self):
-            raise ValueError(
-                "ponder: has no effect when epsilon is null, where every token takes every step: "
-                "remove the key, or set epsilon"
-            )
-
-
-@config_class
 class ShareConfig:
     """Layers that share weights."""
 
@@ -103,9 +80,9 @@ class ShareConfig:
     stacks: bool = False
     """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate
     (arXiv 1910.10683)."""
-    universal: UniversalConfig | None = None
-    """With groups 1: a signal per step, and tokens that stop early; {} = its defaults, null =
-    neither."""
+    universal: Literal[True] | None = None
+    """With groups 1: the layer is told its step by a signal (Universal Transformer, arXiv
+    1807.03819); null = no signal."""
 
     def __post_init__(self) -> None:
         if self.groups is None and self.group_layers != 1:
@@ -113,11 +90,6 @@ class ShareConfig:
                 "group_layers: has no effect without groups: set groups to the number of groups of "
                 f"{self.group_layers} layers, or remove the key"
             )
-
-    @property
-    def halts(self) -> bool:
-        """Whether each token decides when it stops."""
-        return self.universal is not None and self.universal.epsilon is not None
 
 
 @config_class

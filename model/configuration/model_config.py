@@ -364,7 +364,7 @@ class ModelConfig:
                 "first_norm"
             )
 
-        yield from () if share.universal is None else self._universal_problems()
+        yield from self._universal_problems() if share.universal else ()
 
     def _universal_problems(self) -> Iterator[str]:
         # one stack whose single layer repeats
@@ -386,14 +386,6 @@ class ModelConfig:
                 f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove "
                 "emb_dim"
             )
-        # heads that need every token at the same step
-        for name, head in self.heads.items() if self.share.halts else ():
-            if head.scalar_mix or HEADS.load_class(name).reads_second_view():
-                reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
-                yield (
-                    f"{key}: tokens stop at different steps, and the head {name} reads {reads}: "
-                    "set epsilon to null"
-                )
 
     @property
     def architecture(self) -> str:

@@ -121,10 +121,10 @@ class ModelFamily(Declared, nn.Module, ABC):
                 f"decoder; got the family {self.config.family}"
             )
 
-        if self.config.share.universal is not None:
+        if self.config.share.universal:
             raise ConfigurationError(
-                f"{purpose}: expected layers that are applied once each, got "
-                "model.share.universal, where the number of steps depends on the token"
+                f"{purpose}: expected layers that read the states alone, got "
+                "model.share.universal, which adds a signal at each step"
             )
 
         return body

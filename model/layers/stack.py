@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.disentangled import RelativeTable, build_layers
@@ -29,7 +28,7 @@ from clozeline.model.layers.position import (
     build_local_position,
     build_position,
 )
-from clozeline.model.layers.universal import Universal
+from clozeline.model.layers.universal import add_step_signal
 from clozeline.model.layers.vocabulary import Embeddings
 from clozeline.model.parameters.flops import matrix_flops
 
@@ -61,9 +60,7 @@ class Stack(nn.Module):
             for layer in self.layers:
                 layer.position = build_position(config, causal)
 
-        self.universal = (
-            None if config.share.universal is None else Universal(config, config.share.universal)
-        )
+        self.universal = config.share.universal
         self.relative = None if config.position.disentangled is None else RelativeTable(config)
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
@@ -165,26 +162,20 @@ class Stack(nn.Module):
                 source, source_visible, documents, source_documents, cache, flat=flat
             )
 
-        def apply(index: int, x: Tensor) -> Tensor:
-            # layers may share weights
-            layer = self.layers[self.order[index]]
+        waves = None
+        if self.universal and isinstance(self.position, Sinusoidal):
+            waves = self.position.embed(positions)
+
+        # layers may share weights
+        for index, number in enumerate(self.order):
+            layer = self.layers[number]
             is_local = index in self.local_layers
             plan = local_plan if is_local else global_plan
             if isinstance(layer.position, Position):
                 plan = build_plan(layer.position, self.window if is_local else None)
             plan = plan._replace(rotation=None) if index in self.nope_layers else plan
-            states: Tensor = layer(x, plan, source, source_plan)
-            return states
-
-        if self.universal is None:
-            for index in range(len(self.order)):
-                x = apply(index, x)
-        else:
-            real = None if padding is None else padding[:, 0, 0]
-            waves = (
-                self.position.embed(positions) if isinstance(self.position, Sinusoidal) else None
-            )
-            x, *_ = self.universal(x, apply, len(self.order), waves, real, may_end=cache is None)
+            x = add_step_signal(x, index, waves) if self.universal else x
+            x = layer(x, plan, source, source_plan)
 
         return self.dropout(self.norm(x))
 
@@ -209,17 +200,7 @@ class Stack(nn.Module):
 
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
-    """Return the states [B, T, dim] during `read`: embeddings, each layer, and the stack's output.
-
-    Raises:
-        ConfigurationError: tokens stop at different steps, so no step has the states of all
-            tokens.
-    """
-    if stack.universal is not None and stack.universal.halting is not None:
-        raise ConfigurationError(
-            "model.share.universal: states of all layers are needed, but tokens stop at different "
-            "steps (epsilon): read only the last layer"
-        )
+    """Return the states [B, T, dim] during `read`: embeddings, each layer, the stack's output."""
     with record_outputs(stack.embeddings, *stack.layers) as states:
         last = read()
     # without the positions of a prompt adapter

@@ -56,13 +56,7 @@ BASES = {
         "norm_place": "post",
         "position": {"kind": "none", "disentangled": {"max_distance": 5, "mask_decoder": 2}},
     },
-    "universal": ENCODER
-    | {
-        "layers": 5,
-        "share": {"groups": 1, "universal": {"epsilon": 1e-5}},
-        "init": {"std": 0.4},
-    },
-    "universal, every step": ENCODER | {"share": {"groups": 1, "universal": {"epsilon": None}}},
+    "universal": ENCODER | {"share": {"groups": 1, "universal": True}},
     "mobilebert": ENCODER
     | {
         "family": "mobilebert",
@@ -227,9 +221,7 @@ VALUES = {
     "share.groups": [1],
     "share.group_layers": [2],
     "share.stacks": [True],
-    "share.universal": [{"ponder": 0.5}],
-    "share.universal.epsilon": [0.2],
-    "share.universal.ponder": [0.3],
+    "share.universal": [True],
     "scale_by_depth": [True],
     "local": [{"window": 0, "global_every": 2}],
     "local.window": [0],

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig, UniversalConfig
+from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.registries import FAMILIES
@@ -16,7 +16,7 @@ from tests.model.small_models import small_config
 from tests.temporary_module import temporary_module
 
 OPTIONS = [FAMILIES.load_class(name).Options for name in FAMILIES.available()]
-HALTS = ShareConfig(groups=1, universal=UniversalConfig(epsilon=0.05))
+UNIVERSAL = ShareConfig(groups=1, universal=True)
 FAMILY = """
     from clozeline.configuration.config import config_class
     from clozeline.model.configuration.model_config import ModelConfig
@@ -112,10 +112,6 @@ def disentangled(kind="none", **chosen):
         ),
         ({"share": {"group_layers": 2}}, "group_layers: has no effect without groups"),
         (
-            {"share": {"groups": 1, "universal": {"epsilon": None, "ponder": 0.1}}},
-            "no effect when epsilon is null",
-        ),
-        (
             {"heads": {"similarity": {"negatives": "none", "margin": 0.1}}},
             "margin: has no effect with negatives",
         ),
@@ -132,21 +128,16 @@ def disentangled(kind="none", **chosen):
             {"share": ShareConfig(group_layers=2, groups=2)},
             "share.groups: expected at most 1, got 2",
         ),
-        ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
+        ({"share": ShareConfig(universal=True)}, "expected share.groups 1"),
         (
-            {"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())},
+            {"share": ShareConfig(groups=1, group_layers=2, universal=True)},
             "group_layers 1, one layer",
         ),
-        ({"share": HALTS, "family": "xlnet"}, "got xlnet; remove the key"),
+        ({"share": UNIVERSAL, "family": "xlnet"}, "got xlnet; remove the key"),
         (
-            {"share": HALTS, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8},
+            {"share": UNIVERSAL, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8},
             "dim 24; remove emb_dim",
         ),
-        (
-            {"share": HALTS, "heads": {"tagging": {"classes": 3, "scalar_mix": True}}},
-            "(scalar_mix): set epsilon",
-        ),
-        ({"share": HALTS, "heads": {"similarity": 1.0}}, "two views of a row: set epsilon"),
         ({"share": ShareConfig(groups=1, group_layers=3)}, "a divisor of the 2 layers, got 3"),
         (
             {"share": ShareConfig(groups=1), "scale_by_depth": True},

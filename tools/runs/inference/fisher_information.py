@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import PONDER
 from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads._head import Head, LabelHead
 from clozeline.model.loss import gather_labels
@@ -59,7 +58,7 @@ def diagonal_fisher(
         generator = generator_for(seed, f"labels of example {count}")
         labeled = tensors if empirical else _draw_labels(model, tensors, generator)
         # gradient of one example's loss, squared and summed
-        losses = {name: loss.total for name, loss in model(labeled).items() if name != PONDER}
+        losses = {name: loss.total for name, loss in model(labeled).items()}
         loss = torch.stack(
             [total * _labels_of_mean(model, name) for name, total in losses.items()]
         ).sum()

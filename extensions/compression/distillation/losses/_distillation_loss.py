@@ -140,12 +140,6 @@ class DistillationLoss(Declared, nn.Module):
 
     def _check_layers(self, side: str, model: ModelConfig) -> None:
         """Raise ConfigurationError if the layers lack states of all tokens, or query-key scores."""
-        if model.share.halts:
-            raise ConfigurationError(
-                f"distil.losses: {self.key()} compares layers, but tokens of the {side} stop at "
-                "different layers (model.share.universal): use the loss scores"
-            )
-
         # a family without one stack of layers, or with other attention
         if not FAMILIES.load_class(model.family).layered:
             raise ConfigurationError(
