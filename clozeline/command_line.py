@@ -177,13 +177,16 @@ def refuse_unreadable(words: Iterable[str]) -> None:
 
     The former may be the path of a file in another encoding.
     """
+    option = "argument"
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise ConfigurationError(
                 f"argument {word!r}: expected UTF-8; rename the file or folder"
             )
-        if (refusal := refusal_of_special(word.partition("=")[2] or word)) is not None:
-            raise ConfigurationError(f"argument {refusal}")
+        key, equals, value = word.partition("=")
+        if (refusal := refusal_of_special(value or word)) is not None:
+            raise ConfigurationError(f"{key if equals else option}: {refusal}")
+        option = word if word.startswith("-") else "argument"
 
 
 def print_help(

@@ -118,7 +118,7 @@ def read_status(folder: Path) -> RunStatus | None:
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
-        silence=time.time() - heartbeat if isinstance(heartbeat, int | float) else math.inf,
+        silence=time.time() - heartbeat if isinstance(heartbeat, float) else math.inf,
         rollbacks=rollbacks if isinstance(rollbacks, int) else 0,
         heldout=heldout if isinstance(heldout, Mapping) else {},
         fields=status,
@@ -131,5 +131,5 @@ def _has_ended(status: Mapping[str, Any]) -> bool:
         return status["host"] == socket.gethostname() and not still_runs(
             int(status["pid"]), float(status["start"])
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return True

@@ -215,7 +215,7 @@ class Recipe(Extensible):
 
     PART: ClassVar = "pipeline"
 
-    corpus: Annotated[str, Common()]
+    corpus: Annotated[str, Field(min_length=1), Common()]
     """name of the corpus, part of every document uid: never change it after the first run"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63), Common()] = 1
     """seed of all random choices in the pipeline"""

@@ -95,6 +95,9 @@ ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, 
 Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
 """Names, such as those of columns."""
 
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=31_536_000)]
+"""A time of a year or less, which every clock and library takes."""
+
 _adapters: Final[dict[Any, TypeAdapter[Any]]] = {}
 
 

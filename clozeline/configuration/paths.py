@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PosixPath
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator
+from pydantic import WrapValidator
 
 from clozeline.file_kinds import special_kind
 
@@ -46,6 +46,14 @@ def refusal_of_special(path: Path | str) -> str | None:
     )
 
 
+def _refuse_unusable(value: object) -> object:
+    """Refuse an empty path, which would name the working folder, and one with a NUL."""
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str) and (not text or "\0" in text):
+            raise ValueError("expected a path, got an empty text or one with the character NUL")
+    return value
+
+
 def _expand(value: object) -> object:
     """Return a path, or the paths in a list or mapping, with the home folder expanded.
 
@@ -70,7 +78,7 @@ def _expand(value: object) -> object:
     return expanded
 
 
-HOME_EXPANDED: Final = AfterValidator(_expand)
+HOME_EXPANDED: Final = WrapValidator(lambda value, read: _expand(read(_refuse_unusable(value))))
 """Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""
 
 

@@ -12,7 +12,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import MayChange, OnlyTraining, adapter_of, config_class
+from clozeline.configuration.config import (
+    HOME_EXPANDED,
+    MayChange,
+    OnlyTraining,
+    adapter_of,
+    config_class,
+)
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
@@ -145,7 +151,9 @@ class ModelConfig:
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
-    init_from: Annotated[OnlyTraining[MayChange[Path | None]], Common()] = None
+    init_from: Annotated[
+        OnlyTraining[MayChange[Annotated[Path, HOME_EXPANDED] | None]], Common()
+    ] = None
     """Run directory or model folder, published or imported, whose weights the model starts from:
     the entire body, and the heads that it has. A run's configuration also takes `hf://org/name`.
     null = random initialization."""

@@ -6,6 +6,7 @@ saying so.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -64,7 +65,8 @@ def _format(name: str, prefix: str, value: object) -> str:
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) else str(value)
     if name in _TIMES:
-        return datetime.fromtimestamp(value).astimezone().isoformat(" ", "seconds")
+        with suppress(ValueError, OverflowError):  # no date of a calendar
+            return datetime.fromtimestamp(value).astimezone().isoformat(" ", "seconds")
     if "bytes" in name:
         return size_text(value)
     return f"{value:.1%}" if prefix.startswith("dropped") else f"{value:,.4g}"

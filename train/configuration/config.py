@@ -15,6 +15,7 @@ from clozeline import plugins
 from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import (
     MayChange,
+    Seconds,
     config_class,
     fixed_keys,
     flatten,
@@ -141,9 +142,9 @@ class TrainConfig(Extensible):
     """metrics"""
     profile: MayChange[ProfileConfig | None] = None
     """steps whose operations are timed, as a trace: {from: 20, steps: 5}; null: none"""
-    watchdog_s: MayChange[Annotated[float, Field(ge=0.0)]] = 1800.0
+    watchdog_s: MayChange[Seconds] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
-    collective_timeout_s: MayChange[Annotated[float, Field(gt=0.0)]] = 600.0
+    collective_timeout_s: MayChange[Annotated[Seconds, Field(gt=0.0)]] = 600.0
     """seconds after which a collective of NCCL or gloo fails for want of a rank"""
     max_consecutive_skips: MayChange[Positive] = 20
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""

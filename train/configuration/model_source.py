@@ -37,7 +37,7 @@ def with_source(value: object) -> Any:
         value = merge(ModelConfig, read_size(size.removeprefix("size:")), changes)
 
     # a run or a model folder
-    if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str):
+    if not isinstance(value, Mapping) or not isinstance(value.get("init_from") or None, str):
         return value
     value = {**value, "init_from": str(fetch_folder(value["init_from"]))}
     if "family" in value:

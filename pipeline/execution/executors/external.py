@@ -28,7 +28,7 @@ from pydantic import Field
 
 from clozeline.command import program_name, run_command, stopping_at_signals, wrap_log
 from clozeline.command_line import Positional, asks_for_help, print_help, read_words
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Seconds, config_class
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
 from clozeline.files import read_json
@@ -114,7 +114,7 @@ class WorkOptions:
     workers: Annotated[int, Field(ge=1)] | None = None
     """workers that share the memory of this machine or container, at least 1; default: one per core
     of the machine"""
-    wait_s: Annotated[float, Field(ge=0)] = 600.0
+    wait_s: Seconds = 600.0
     """seconds to wait for a pipeline that has not started yet, or whose process has died"""
 
 

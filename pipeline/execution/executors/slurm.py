@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from clozeline.command import run_command
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Seconds, config_class
 from clozeline.errors import StorageError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.executors import (
@@ -88,7 +88,7 @@ class Slurm(Executor):
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
         """a pass over fewer bytes of inputs runs in the driver's process; 0: submit every pass"""
-        poll_s: Annotated[float, Field(gt=0)] = 10.0
+        poll_s: Annotated[Seconds, Field(gt=0)] = 10.0
         """seconds between two queries of the queue"""
 
     _options: Options

@@ -15,7 +15,9 @@ from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapp
 from clozeline.configuration.paths import OutputPath
 from clozeline.file_kinds import special_kind
 from clozeline.files import read_json
+from clozeline.pipeline.execution.executors.slurm import Slurm
 from clozeline.pipeline.recipe import Recipe
+from clozeline.train.configuration.config import TrainConfig
 from tests.refusals import refused
 
 
@@ -59,11 +61,55 @@ def test_a_configuration_is_a_file(special, tmp_path):
         load_config(Recipe, tmp_path / "new.yaml")
 
 
-@pytest.mark.parametrize("shape", ["{}", "input={}", "--config={}"])
-def test_a_word_of_the_command_line_names_a_file(special, shape):
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [
+        ("{}", "argument"),
+        ("input={}", "input"),
+        ("--config={}", "--config"),
+        ("--config {}", "--config"),
+    ],
+)
+def test_a_word_of_the_command_line_names_a_file(special, shape, key):
     path, kind = special
-    with refused(f"argument {path}: expected a file or folder, got {kind}"):
-        refuse_unreadable([shape.format(path)])
+    with refused(f"{key}: {path}: expected a file or folder, got {kind}"):
+        refuse_unreadable(shape.format(path).split())
+
+
+@pytest.mark.parametrize("value", ["", "a\0b"])
+@pytest.mark.parametrize(
+    ("key", "schema", "given"),
+    [
+        ("output", Recipe, {}),
+        ("input", Recipe, {}),
+        ("tokenizer.path", Recipe, {}),
+        ("clean.exclude", Recipe, {}),
+        ("output", TrainConfig, {}),
+        ("data.shards", TrainConfig, {}),
+        ("data.heldout", TrainConfig, {"data": {"shards": "a"}}),
+        ("model.init_from", TrainConfig, {"model": {"family": "encoder"}}),
+        ("branch_from", TrainConfig, {}),
+    ],
+)
+def test_a_path_is_not_empty_and_has_no_nul(key, schema, given, value):
+    first, _, last = key.partition(".")
+    entry = {**given.get(first, {}), last: value} if last else value
+    with refused(f"{key}: expected a path, got"):
+        validate(schema, {**given, first: entry}, "FILE")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "schema"),
+    [
+        ("corpus", "", Recipe),
+        ("watchdog_s", 1e308, TrainConfig),
+        ("collective_timeout_s", 1e308, TrainConfig),
+        ("poll_s", 1e308, Slurm.Options),
+    ],
+)
+def test_a_name_has_a_letter_and_a_time_ends(key, value, schema):
+    with refused(f"{key}: "):
+        validate(schema, {key: value}, "FILE")
 
 
 def test_a_key_of_a_configuration_names_a_file(special):

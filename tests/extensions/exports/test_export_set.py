@@ -46,7 +46,7 @@ print(json.dumps(
 
 def make_set(folder, types, **fields):
     """Rows with lists of no, few and many values, and large uids."""
-    made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
+    made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 2])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
 
     for name, dtype in types.items():

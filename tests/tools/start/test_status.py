@@ -2,12 +2,14 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.run_status import read_status
 from clozeline.tools.start.status import main as show_status
@@ -87,3 +89,14 @@ def test_a_run_that_is_stopped_or_killed_is_not_running(tmp_path, capsys, number
 def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
     assert show_status([str(tmp_path)]) == 64
     assert "no status.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, float("nan"), 10**400])
+@pytest.mark.parametrize("field", ["started", "heartbeat", "estimated_end", "pid", "start"])
+def test_a_time_that_no_calendar_has_is_shown_as_a_number(tmp_path, capsys, field, value):
+    fields = {"state": "running", "host": socket.gethostname(), "pid": 1, "start": 0.0}
+    content = add_checksum({**fields, "heartbeat": 0.0, field: value})
+    (tmp_path / "status.json").write_text(json.dumps(content))
+
+    assert show_status([str(tmp_path)]) in (0, 1)
+    assert "state" in capsys.readouterr().out
