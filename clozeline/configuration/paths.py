@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PosixPath
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import WrapValidator
+from pydantic import AfterValidator, WrapValidator
 
 from clozeline.file_kinds import special_kind
 

@@ -186,7 +186,7 @@ def test_every_key_has_a_meaning():
         ([], 64, "--config is missing"),
         (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
         (["--config", "CONFIG", "data.shards=MISSING"], 74, "not a shard set"),
-        (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),
+        (["--config", "CONFIG", "output=FILE"], 64, "got a file"),
         (["--config", "CONFIG", "data.shards=FLIPPED"], 65, "expected xxh3-128"),
     ],
 )

@@ -61,7 +61,7 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
         seen = capsys.readouterr()
         said += seen.out + seen.err
 
-        assert read_config(output).data.store.fsspec == {"client_kwargs": {"headers": {}}}
+        assert read_config(output).data.store.fsspec == {"client_kwargs": {}}
 
     train(74)
     files = [path for path in output.rglob("*") if path.is_file()]

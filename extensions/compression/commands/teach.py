@@ -143,12 +143,9 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
         before = {"set": parent, **present.config}
         what = f"another set, {present.name}"
 
-    if before == plan or (before is None and not any((folder / "tmp").glob("*/*"))):
+    if before is None or before == plan:
         return
-    # parts without a plan: of unknown settings
-    theirs, ours = (
-        {"set": part.get("set"), **part.get("teacher", {})} for part in (before or {}, plan)
-    )
+    theirs, ours = ({"set": part["set"], **part.get("teacher", {})} for part in (before, plan))
     key = next(key for key in ours if theirs.get(key) != ours[key])
     raise ConfigurationError(
         f"output: {folder} holds {what}, {key} {theirs.get(key)!r} there, {ours[key]!r} here: "

@@ -102,7 +102,7 @@ def test_html_is_extracted(tmp_path, entry):
     ("changes", "said"),
     [
         ({"options": {"folder": "nowhere"}}, "No such file"),
-        ({"block": f"{MODULE}:Missing"}, "has no 'Missing'"),
+        ({"block": f"{MODULE}:Missing"}, "Missing"),
         ({"block": None}, "block"),
         ({"reader": "jsonl"}, "expected the key `path`"),
         ({"path": "here"}, "expected no `path`"),

@@ -31,7 +31,7 @@ def test_nothing_else_names_a_head(tmp_path, monkeypatch):
         (tmp_path / "ranklab" / name).parent.mkdir(parents=True)
         (tmp_path / "ranklab" / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    ours = (*list_extensions(), Extension("ranklab", "ranklab", tmp_path / "ranklab", ""))
+    ours = (*list_extensions(), Extension("ranklab", "ranklab", tmp_path / "ranklab", "", {}))
     monkeypatch.setattr(registry, "list_extensions", lambda: ours)
     facts = TaskMetadata(name="t", head="rank", metrics=("spearman",), high=5.0)
     model = small_config("encoder", heads={"rank": {"output": "sigmoid"}})

@@ -67,10 +67,7 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
         "mask": size + 3,
         **end,
     }
-    assert (
-        find_vocabulary(examples.path, facts.fingerprint).folder
-        == tmp_path / "out" / "tokenizer" / "tokenizer"
-    )
+    assert find_vocabulary(examples).folder == tmp_path / "out" / "tokenizer" / "tokenizer"
     assert (
         load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint
         == facts.fingerprint
