@@ -34,13 +34,16 @@ def find_bounds(manifest: Manifest) -> dict[int | str, int]:
 
 
 def check_rows(
-    rows: RowBatch, manifest: Manifest, bounds: Mapping[int | str, int], everywhere: bool = False
+    rows: RowBatch,
+    manifest: Manifest,
+    bounds: Mapping[int | str, int],
+    everywhere: bool | None = None,
 ) -> None:
     """Raise BlockError for the first row that breaks a rule of the columns that were read.
 
-    A column that one row of a part has is required in all rows of this part. With `everywhere`, it
-    is required in all rows, and positions in any order are compared with one another, which takes
-    as long as reading them.
+    A column that one row of a part has is required in all rows of this part, or with `everywhere`
+    in all rows. Without a value of `everywhere`, a row may lack what a head alone learns from, and
+    positions in any order are not compared with one another, which takes as long as to read them.
     """
     for wrong, expected, found in _check(rows, manifest, bounds, everywhere):
         if wrong.any():
@@ -73,7 +76,7 @@ def _falls(ragged: Ragged, *, strict: bool = True) -> Bool:
 
 
 def _check(
-    rows: RowBatch, manifest: Manifest, bounds: Mapping[int | str, int], everywhere: bool
+    rows: RowBatch, manifest: Manifest, bounds: Mapping[int | str, int], everywhere: bool | None
 ) -> Iterator[_Check]:
     for name, limit in (
         ("variant", manifest.variants),
@@ -101,9 +104,11 @@ def _check(
         # rows that must have the column: of a mixture, only some parts may
         present = lengths > 0
         if part is not None and not present.all():
-            present = np.isin(part, part[present]) | everywhere
+            present = np.isin(part, part[present]) | bool(everywhere)
         if role.use in ("row", "weight"):
-            yield present & (lengths != 1), f"one {name}", lengths
+            # a head learns nothing from a row without a value
+            missing = present & (not role.head or everywhere is not None)
+            yield (lengths > 1) | missing & (lengths == 0), f"one {name}", lengths
         if role.use == "weight":
             right = (column.values > 0) & (column.values < np.inf)
             yield ~right, f"a {name} above 0", column
@@ -112,7 +117,7 @@ def _check(
 
 
 def _check_parts(
-    name: str, role: Role, column: Ragged, of: Ragged, present: Bool, everywhere: bool
+    name: str, role: Role, column: Ragged, of: Ragged, present: Bool, everywhere: bool | None
 ) -> Iterator[_Check]:
     """Check a column whose values belong to those of the column `of`."""
     lengths = column.lengths
@@ -143,6 +148,6 @@ def _check_parts(
     outside = highest >= np.maximum(of.lengths, role.use == "start")
     yield has_values & outside, f"{name} below the tokens of {role.of}", highest
 
-    if everywhere and falls.any():
+    if everywhere is not None and falls.any():
         flat = column.values + np.repeat(of.offsets[:-1], lengths)
         yield np.bincount(flat)[flat] > 1, f"each of {name} once", column
