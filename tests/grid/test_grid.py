@@ -171,10 +171,8 @@ def rows_of_set(first_uid, count):
     """Rows of a masked LM, two of three with a class."""
     rows = masked_rows(first_uid, count)
     classes = [np.array([n % 2] if n % 3 else [], np.uint8) for n in range(count)]
-    part = (np.arange(count) % 3 == 0).astype(np.uint8)
     return RowBatch(
-        {**rows.fixed, "part": part},
-        {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)},
+        rows.fixed, {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)}
     )
 
 
