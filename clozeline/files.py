@@ -28,9 +28,8 @@ _START_TOLERANCE_S: Final = 2.0
 and the clock may be slowed down or set between two readings."""
 _NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 # Two containers may have the name of their machine, and each counts its processes from 1.
-_HOST: Final = xxhash.xxh32_hexdigest(
-    f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}".encode()
-)
+HOST: Final = f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}"
+_HOST: Final = xxhash.xxh32_hexdigest(HOST.encode())
 _TEMPORARY: Final = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp\Z")
 """End of the names that `temporary_path` makes: host, process, a random number."""
 PAGE_MARK: Final = "<meta name=generator content=Clozeline>"

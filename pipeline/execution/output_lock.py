@@ -9,7 +9,6 @@ its own clock. Clocks of two machines are never compared.
 import fcntl
 import json
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,15 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs, writing
+from clozeline.files import (
+    HOST,
+    lock,
+    open_unlinked,
+    process_start,
+    read_json,
+    still_runs,
+    writing,
+)
 
 HOLDER: Final = ".holder"
 """File in the output of a run that exists while it is written."""
@@ -26,8 +33,6 @@ _RENEWAL_INTERVAL_S: Final = 20.0
 # Seconds without a renewal after which a process on another machine counts as dead.
 _DEAD_S: Final = 180.0
 _POLL_S: Final = 1.0
-# Two containers may have the name of their machine, and each counts its processes from 1.
-_HOST: Final = f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}"
 
 
 class Holder:
@@ -41,7 +46,7 @@ class Holder:
 
     def create(self) -> bool:
         """Create the file for this process; return False if it exists."""
-        process = {"host": _HOST, "pid": os.getpid(), "start": process_start(os.getpid())}
+        process = {"host": HOST, "pid": os.getpid(), "start": process_start(os.getpid())}
         with suppress(FileExistsError), self.path.open("x", encoding="utf-8") as file:
             try:
                 file.write(json.dumps(process))
@@ -94,7 +99,7 @@ class Holder:
         """Return whether it was a process of this machine that has ended."""
         process = self._process or {}
         try:
-            if process["host"] != _HOST:
+            if process["host"] != HOST:
                 return False
             return not still_runs(int(process["pid"]), float(process["start"]))
         except (KeyError, ValueError, TypeError):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Generic, cast
@@ -261,13 +261,18 @@ class StageRun(Generic[StageCounts]):
         folder = self.stage.folder
         previous = read_report(folder)
         skipped = True
+        passes = () if self.states else stage.passes()
+        config = partial(publish_text, folder / "config.yaml", recipe_text(stage.recipe))
+        if self.states:
+            config()
 
-        for work in () if self.states else stage.passes():
+        for work in passes:
             state = self.examine(work)
             for record in state.removed:
                 record.remove(folder)
-            self._publish_options()  # in a new stage, it says that the folder is ours
-            publish_text(folder / "config.yaml", recipe_text(stage.recipe))
+            self._publish_options()
+            if not self.states:  # in a new stage, the options say first that the folder is ours
+                config()
             for unit, other in state.reused.items():
                 self._take(work, unit, other)
             if state.reasons:

@@ -14,7 +14,7 @@ from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.output_lock import hold_output
 from tests.pipeline.execution.executors.external_workers import until
 
-HERE = {"host": output_lock._HOST, "pid": 1, "start": process_start(1) + 9.0}
+HERE = {"host": output_lock.HOST, "pid": 1, "start": process_start(1) + 9.0}
 THERE = {"host": "elsewhere", "pid": 1, "start": -1e6}
 LOCKLESS = """
 import errno, fcntl, platform

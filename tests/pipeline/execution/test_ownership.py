@@ -131,6 +131,7 @@ def test_a_published_set_that_the_recipe_no_longer_names_stays(run, tmp_path):
     assert "published sets are written again" in said
     assert run(*longer)[0] == 0
     assert sets() == first
+    assert "max_length: 90" in (tmp_path / "out/clean/config.yaml").read_text(), "of the last run"
 
     command = shlex.split("rm -r " + said.partition("rm -r ")[2])[:3]
     subprocess.run(command, check=True)

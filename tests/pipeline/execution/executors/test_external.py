@@ -32,7 +32,7 @@ from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
-DEAD = json.dumps({"host": output_lock._HOST, "pid": 1, "start": -1e6})
+DEAD = json.dumps({"host": output_lock.HOST, "pid": 1, "start": -1e6})
 
 
 @dataclass
