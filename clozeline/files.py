@@ -342,9 +342,15 @@ def lock_folder(folder: Path) -> IO[Any]:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open_unlinked(folder / ".lock", "a+")
+        file.seek(0)
+        owner = file.read() or "?"
+        if not (owner == "?" or owner.strip().isdigit()):
+            file.close()
+            raise ConfigurationError(
+                f"output: {folder / '.lock'} is not the lock of a run: move it away, or choose "
+                "another output"
+            )
         if not lock(file):
-            file.seek(0)
-            owner = file.read() or "?"
             file.close()
             raise ConfigurationError(
                 f"output: {folder} is in use by process {owner}, which still runs: stop it, or "

@@ -35,12 +35,13 @@ def import_module(name: str) -> ModuleType:
     except (ClozelineError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = error if isinstance(error, SyntaxError) else last
+        _, *calls = traceback.extract_tb(error.__traceback__)
+        places = [error] if isinstance(error, SyntaxError) else calls
+        files = [f" ({each.filename}:{each.lineno})" for each in places]
+        where = next((file for file in reversed(files) if "<frozen" not in file), "")
         raise ConfigurationError(
-            f"{name} cannot be imported: {type(error).__name__}: {error} ({place.filename}:"
-            f"{place.lineno}); repair it, or install its package in this environment, or set "
-            "PYTHONPATH to the folder that holds it"
+            f"{name} cannot be imported: {type(error).__name__}: {error}{where}; repair it, or "
+            "install its package in this environment, or set PYTHONPATH to the folder that holds it"
         ) from error
 
 

@@ -282,6 +282,11 @@ def check_recipe(recipe: Recipe) -> None:
         if not recipe.has(key)
     ]
 
+    mistakes += [
+        f"reuse: {earlier}: expected the output of a run, found no folder"
+        for earlier in recipe.reuse
+        if not earlier.is_dir()
+    ]
     if not names:
         mistakes.append(
             f"the recipe has no stage: add the key of at least one of {', '.join(all_stages())}"

@@ -79,6 +79,7 @@ def made(tmp_path_factory):
 
     assert missing.returncode == 64
     assert "clean.filters.0: mylab.filters.shouting cannot be imported" in missing.stderr
+    assert "frozen" not in missing.stderr
 
     shutil.copytree(MYLAB / "mylab", folder / "mylab")
     done = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")

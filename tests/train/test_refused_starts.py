@@ -80,6 +80,7 @@ def test_checkpoints_that_are_all_damaged(two_ranks, folder):
         ("config.yaml", "auto"),
         ("metrics.jsonl", "auto"),
         ("report.html", "auto"),
+        (".lock", "auto"),
         ("sets.json", "auto"),
         ("notes.tmp", "auto"),
         ("checkpoints/step-00000004/notes", "auto"),

@@ -156,6 +156,7 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
 
     assert [rows[stage][2] for stage in ("clean", "dedup", "encode")] == ["0", "0", "1"]
     assert main([*plan.words, *reuse]) == 0
+    assert main([*plan.words, "reuse=[nowhere]"]) == 64
 
 
 @dataclass(frozen=True)
