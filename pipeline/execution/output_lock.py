@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO, Any, Final
 
+from clozeline.errors import ConfigurationError
 from clozeline.files import (
     HOST,
     lock,
@@ -84,15 +86,23 @@ class Holder:
         sees no renewal for a while.
 
         Raises:
+            ConfigurationError: it is a file of somebody else.
             FileNotFoundError: there is no such file.
         """
-        renewed = self.path.lstat().st_mtime_ns
+        status = self.path.lstat()
+        renewed = status.st_mtime_ns
         if renewed != self._renewed:
             self._renewed = renewed
             self._seen_at = time.monotonic()
             self._process = None
         if self._process is None:
             self._process = read_json(self.path)
+            # only a crash of the machine leaves an empty file
+            if not self._process and (status.st_size or not S_ISREG(status.st_mode)):
+                raise ConfigurationError(
+                    f"{self.path}: expected the file of a run that writes this output, got another "
+                    "one: move it away, or choose another folder with output=DIR"
+                )
         return self._has_ended() or time.monotonic() - self._seen_at > _DEAD_S
 
     def _has_ended(self) -> bool:

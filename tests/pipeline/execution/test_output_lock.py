@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from clozeline.errors import StorageError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import process_start
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.output_lock import hold_output
@@ -80,7 +80,6 @@ def test_a_holder_that_cannot_be_written_holds_nothing(tmp_path, monkeypatch):
     [
         (json.dumps(HERE), 0, 0),  # the first process started at another time
         ("", 0, 180),
-        ("[]", 0, 180),
         ('{"host": 1}', 0, 180),
         (json.dumps(THERE), 0, 180),
         (json.dumps(THERE), 1000, 1160),
@@ -110,6 +109,16 @@ def test_a_holder_is_waited_for_while_it_renews_and_not_much_longer(
         assert waits <= clock.now <= waits + 2
 
     assert len(waited) == (waits > 0)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("mine"), os.mkfifo])
+def test_a_holder_of_somebody_else_stays(tmp_path, make):
+    holder = tmp_path / ".holder"
+    make(holder)
+    with pytest.raises(ConfigurationError, match="holder"), hold_output(tmp_path, lambda: None):
+        pass
+
+    assert holder.exists()
 
 
 def test_a_holder_is_renewed_until_it_is_removed(tmp_path, monkeypatch):
