@@ -75,20 +75,21 @@ def _find_code(error: BaseException) -> tuple[str, str]:
     """Return the class `module:Class` of others that failed, "" for none, and the file and line."""
     installed = find_extensions().values()
     others = [each.package for each in installed if each.distribution != "clozeline"]
-    packages = {name.replace(":", ".").split(".")[0] for name in (*read_allowed(), *others)}
+    allowed = (name.partition(":")[0] for name in read_allowed())
+    theirs = tuple(f"{name}." for name in (*allowed, *others))
 
     name = place = ""
     calls = [*traceback.walk_tb(error.__traceback__)]
     for frame, line in calls:
         module = str(frame.f_globals.get("__name__"))
-        is_theirs = module.split(".")[0] in packages
+        is_theirs = f"{module}.".startswith(theirs)
         if not is_theirs and (name or frame is not calls[-1][0]):
             continue
         place = f"{frame.f_code.co_filename}:{line}"
         name = name or module * is_theirs
         for value in frame.f_locals.values():
             kind = value if isinstance(value, type) else type(value)
-            if kind.__module__.split(".")[0] in packages:
+            if f"{kind.__module__}.".startswith(theirs):
                 name = f"{kind.__module__}:{kind.__qualname__}"
                 break
     return name, place

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import settings
 
 from clozeline.configuration import redaction
-from clozeline.foreign_code import VARIABLE
 from clozeline.process import SAFE_PATH
 from tests.allowed_files import refuse_other_files
 from tests.built_once import built_once
@@ -68,14 +67,6 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)  # tests make little garbage in circles, and much that is alive
     gc.enable()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def allowed_names():
-    """Forget the names of classes in `tests` that may be imported: errors of such code are a
-    user's."""
-    yield
-    os.environ.pop(VARIABLE, None)
 
 
 @pytest.fixture
