@@ -56,7 +56,7 @@ from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
 from clozeline.reporting import Reporting
 
 WORK_IS_DONE: Final = (
-    "the outputs of the stages are complete; please report this line to who wrote the stage"
+    "the outputs of the stages are complete; please report this line to whoever wrote the stage"
 )
 """Message if the summary of finished work fails."""
 _UNLISTED: Final = ("config.yaml", "plan.json", "report.json", LOGS, RECORDS)
