@@ -49,7 +49,6 @@ from clozeline.pipeline.execution.unit_record import (
     find_files,
     is_intermediate,
     options_path,
-    read_records,
     remove_files,
 )
 from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
@@ -283,7 +282,7 @@ class StageRun(Generic[StageCounts]):
             skipped = skipped and state.is_kept
             self.states.append(state)
 
-        if not (skipped := skipped and not self._has_leftovers()):
+        if not (skipped := skipped and not (self._other_records or self._markers)):
             self._require_unchanged(self.finished)
             self._remove_leftovers(progress)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=skipped)
@@ -343,13 +342,19 @@ class StageRun(Generic[StageCounts]):
                     f"{change} while {self.stage.name} read it: run the same command again"
                 )
 
-    def _has_leftovers(self) -> bool:
-        """Return whether there are markers, or records of passes that the stage no longer has."""
-        records = self.stage.folder / RECORDS
+    @cached_property
+    def _other_records(self) -> list[UnitRecord]:
+        """The records of passes that the stage no longer has, once all passes are complete."""
+        folder = self.stage.folder
         own = {OPTIONS, *(state.work.name for state in self.states)}
-        return any(records.glob(f"*/*{MARKER_ENDING}")) or any(
-            next(path.iterdir(), None) for path in records.glob("*") if path.name not in own
-        )
+        names = [path.name for path in (folder / RECORDS).glob("*") if path.name not in own]
+        found = [self.known.of_pass(folder, name).values() for name in names]
+        return list(filter(None, chain.from_iterable(found)))
+
+    @cached_property
+    def _markers(self) -> list[Path]:
+        """The markers of units that were killed, once all passes are complete."""
+        return [*(self.stage.folder / RECORDS).glob(f"*/*{MARKER_ENDING}")]
 
     def _remove_leftovers(self, progress: Progress) -> None:
         """Remove what other passes and killed units have written, so that outputs never mix.
@@ -357,14 +362,12 @@ class StageRun(Generic[StageCounts]):
         All other files stay, because they are not ours.
         """
         folder = self.stage.folder
-        passes = [state.work.name for state in self.states]
-        for record in read_records(folder):
-            if record.pass_name not in passes:
-                record.remove(folder)
+        for record in self._other_records:
+            record.remove(folder)
 
         kept = chain(self.finished, *self.unnamed_sets.values())
         outputs = {name for record in kept for name in record.outputs}
-        for marker in (folder / RECORDS).glob(f"*/*{MARKER_ENDING}"):
+        for marker in self._markers:
             remove_files(folder, {*marker.read_text("utf-8").splitlines()} - outputs)
             marker.unlink()
         sweep(folder)

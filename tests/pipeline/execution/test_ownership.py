@@ -11,6 +11,7 @@ import pytest
 from clozeline.errors import PartialFailureError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import UnitRecord
 from tests.pipeline.execution import toy_stage
 from tests.pipeline.execution.toy_stage import Square, ToyStage, run_toy
 from tests.pipeline.miniature import text, write_recipe
@@ -109,6 +110,14 @@ def test_files_of_a_killed_unit_are_known_although_it_has_no_record(tmp_path, mo
     run_toy(tmp_path, version=2)
 
     assert {path.name[:4] for path in (tmp_path / "dedup/sums").glob("of-*")} == {"of-2"}
+
+
+@pytest.mark.parametrize("status", ["ok", "failed"])
+def test_a_pass_that_is_gone_leaves_once(tmp_path, status):
+    run_toy(tmp_path)
+    UnitRecord("old", "a", {}, status=status).save(tmp_path / "dedup")
+
+    assert [run_toy(tmp_path).skipped for _ in range(2)] == [False, True]
 
 
 def test_a_published_set_that_the_recipe_no_longer_names_stays(run, tmp_path):
