@@ -107,9 +107,7 @@ def _build_and_train(
     checkpoint = None if config.resume == "never" else checkpoints.find()
 
     with world.sharing_errors():
-        point = find_starting_point(
-            config, datasets.description, world.size, world.device, checkpoint
-        )
+        point = find_starting_point(config, datasets, world.size, world.device, checkpoint)
 
     point.check_agreement(world)
     config = point.config

@@ -26,6 +26,7 @@ from clozeline.extensions.tasks.task_run import open_split, set_rows
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import RowBatch
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""
@@ -62,7 +63,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
 
     for name in ("train", split):
         shards, metadata = open_split(task, name)
-        trained.require_same_tokenizer(shards)
+        refuse_other_ids(trained.ids, shards, "data")
         answer = task_head_of(metadata)
         if not isinstance(answer, TaggingTaskHead):
             raise ConfigurationError(

@@ -30,6 +30,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     word_indices,
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 
 _USUAL_DISCOUNT: Final = 0.5
 """discount for n-grams of a length of which none has count 1, or none has count 2"""
@@ -394,7 +395,7 @@ def _read_texts(
 
 def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
-    trained.require_same_tokenizer(shards)
+    refuse_other_ids(trained.ids, shards, "data")
     objective = shards.manifest.objective
     if objective is not None and not objective.frame.predicts_next:
         raise ConfigurationError(

@@ -19,6 +19,7 @@ from clozeline.model.checkpoints.import_record import (
 )
 from clozeline.model.layers.quantization import flatten_integers, holds_integers
 from clozeline.tools.model_folder import TOKENIZER, write_tensors
+from clozeline.train.data.sets.recorded_sets import fingerprint_of
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
@@ -54,7 +55,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "files": {path.name: file_hash(path) for path in (described, *checkpoint.files)},
         "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),
-        "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
+        "tokenizer": fingerprint_of(folder / TOKENIZER),
         **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
         "published": find_published(source),
     }

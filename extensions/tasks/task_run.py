@@ -22,6 +22,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,7 +136,7 @@ def open_task_run(
 
     shards, facts = open_split(folder, split)
     head = find_head(run, trained.checkpoint.config, facts, shards)
-    trained.require_same_tokenizer(shards)
+    refuse_other_ids(trained.ids, shards, "data")
     beside = (folder / "train" / _MANIFEST).is_file()
     train = open_split(folder, "train")[0] if data is None or beside else open_first_set(run, data)
     seed = 0 if trained.config is None else trained.config.seed

@@ -39,6 +39,8 @@ class Checkpoint:
     """parameters of the head that were trained with an imported adapter"""
     published: Mapping[str, str] = field(default_factory=dict)
     """texts of the config.json and generation_config.json that an export starts from"""
+    fingerprint: str | None = None
+    """fingerprint of the tokenizer, as its folder of ours records it"""
 
 
 def build_checkpoint(checkpoint: Checkpoint) -> Model:

@@ -39,12 +39,19 @@ class ImportRecord:
     weights: str
     """xxh3-128 (hex) of model.safetensors"""
     tokenizer: str | None
+    """fingerprint of the tokenizer in its folder; None without one; earlier versions wrote the name
+    of the folder"""
     config: str
     """xxh3-128 (hex) of model.yaml"""
     trained: list[str] = field(default_factory=list)
     """parameters of the head that were trained with an imported adapter"""
     published: dict[str, str] = field(default_factory=dict)
     """texts of the publisher's config.json and generation_config.json"""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Fingerprint of the tokenizer; None: there is none, or an earlier version wrote this."""
+        return None if self.tokenizer == "tokenizer" else self.tokenizer
 
 
 def read_import_record(path: Path) -> ImportRecord:

@@ -113,6 +113,7 @@ def _read_our_folder(folder: Path, *, quantized: bool) -> Checkpoint:
         (),
         unread,
         trained,
+        fingerprint=record.fingerprint,
     )
 
 

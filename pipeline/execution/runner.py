@@ -184,6 +184,13 @@ class StagePreview:
         waits = Counter(why for state in self.run.states for why in state.waiting.values())
         for why, count in waits.most_common(_MOST_REASONS):
             yield f"{why}: 0 to {count:,}"
+        if self.run.stage.writes_tokenizer and self.most_units:
+            kept = shlex.quote(str(self.run.stage.folder / "tokenizer"))
+            yield (
+                "the vocabulary may change: its ids then mean other pieces, and trainings on the "
+                f"present sets cannot go on; to keep it: cp -r {kept} KEPT, and add "
+                "train_tokenizer=null tokenizer.path=KEPT to the command"
+            )
         if any(
             state.work.lists_units and state.changed and state.unit_seconds is not None
             for state in self.run.states

@@ -50,8 +50,8 @@ def write_run_on(run, manifest, steps, parts, **changes):
     run.mkdir(parents=True, exist_ok=True)
     (run / "config.yaml").write_text(yaml.safe_dump(plain))
     config = read_config(run)
-    record_sets(run, config.data, open_phases(config.data))
     facts = open_shards(manifest).manifest.tokenizer
+    record_sets(run, config.data, open_phases(config.data), facts.fingerprint)
     torch.manual_seed(5)
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
     tensors = [{} for _ in range(parts)]

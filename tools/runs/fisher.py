@@ -29,6 +29,7 @@ from clozeline.tools.command import (
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 
 
 @config_class
@@ -76,7 +77,7 @@ def _estimate(chosen: FisherOptions) -> None:
     else:
         shards = open_shards(chosen.data)
 
-    trained.require_same_tokenizer(shards)
+    refuse_other_ids(trained.ids, shards, "data")
     examples = draw_rows(shards, chosen.rows, chosen.seed)
     fisher = diagonal_fisher(model, examples, chosen.seed, empirical=chosen.empirical)
     weights = dict(model.named_parameters())

@@ -33,6 +33,7 @@ class TrainState:
         "base",
         "skipped_rows",
         "rollbacks",
+        "tokenizer",
     )
     """keys that are written only with a value"""
 
@@ -59,6 +60,9 @@ class TrainState:
     base: str = ""
     """digest of the weights copied from `model.init_from`, which a checkpoint with an adapter does
     not contain; empty without `init_from`"""
+    tokenizer: str = ""
+    """fingerprint of the tokenizer of the sets, which gives the rows of the token table their
+    meaning; empty if an earlier version wrote the checkpoint"""
     added: dict[str, Any] = field(default_factory=dict)
     """values of keys of extensions, which are written next to the other keys"""
     skipped_rows: tuple[SkippedRows, ...] = ()

@@ -10,25 +10,36 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import CheckpointError, ConfigurationError, reading_run
+from clozeline.errors import (
+    CheckpointError,
+    ConfigurationError,
+    IntegrityError,
+    reading_run,
+    write_note,
+)
 from clozeline.files import file_hash
 from clozeline.pipeline.row_form import RowForm
-from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
 from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import (
     SETS_FILE,
+    TOKENIZER_FOLDER,
     RecordedSet,
+    fingerprint_of,
     read_sets,
     tokenizer_of_run,
 )
+from clozeline.train.data.sets.token_ids import KnownIds
+from clozeline.train.data.stream.phases import DIGEST_DIGITS, read_phases
 from clozeline.train.registries import STATE_KEYS
 
 if TYPE_CHECKING:  # they import torch, which a command without a model does not need
@@ -169,28 +180,62 @@ class TrainedModel:
         """xxh3-128 (hex) of names, shapes and values of the weights, in whatever file they are."""
         return digest_of(self.checkpoint.tensors, self.checkpoint.tensors)
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Fingerprint of the tokenizer that it was trained with; None: it was not recorded."""
+        if self.stored is not None:
+            return self.ids.fingerprint
+        recorded = [recorded.tokenizer.fingerprint for recorded in self.recorded]
+        return recorded[0] if recorded else self.checkpoint.fingerprint
+
+    @cached_property
+    def ids(self) -> KnownIds:
+        """The ids of its weights, to compare them with those of a set."""
+        if self.stored is not None:
+            return ids_of_run(self.stored)
+        return KnownIds(self.folder, self.fingerprint, self._load_tokenizer)
+
     @cached_property
     def tokenizer_folder(self) -> Path | None:
-        """Folder of its tokenizer in our format; None if it was not copied with the model."""
+        """Folder of its tokenizer in our format; None if it was not copied with the model.
+
+        Raises:
+            IntegrityError: the folder has another tokenizer than the one of the training.
+        """
         if self.stored is not None:
             with suppress(ConfigurationError):
-                return tokenizer_of_run(self.folder, self.recorded[0])
+                return tokenizer_of_run(self.folder, self.recorded[0], self.fingerprint or "")
             return None
         found = find_clozeline_tokenizer(self.folder)
-        return None if found is None else found.folder
+        if found is None:
+            return None
+        actual = fingerprint_of(found.folder)
+        if (expected := self.fingerprint) not in (None, actual):
+            raise IntegrityError(
+                f"{found.folder}: expected the tokenizer {expected} of the training, got {actual}: "
+                "with it, ids mean other pieces; copy the tokenizer of the model back, or make the "
+                "folder again"
+            )
+        return found.folder
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; ConfigurationError without one."""
+        if self.stored is not None:
+            return self.ids.load()
         if self.tokenizer_folder is not None:
             return load_tokenizer(self.tokenizer_folder)
-        if self.stored is not None:
-            # raises, and says where it looked
-            return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))
         raise ConfigurationError(
             f"{self.folder} has no tokenizer in our format: import the model with its tokenizer, "
             "and give the imported folder"
         )
+
+    def _load_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of a folder, of a published one also in another format."""
+        if self.recorded or self.tokenizer_folder is not None:
+            return self.tokenizer
+        with TemporaryDirectory() as folder:
+            return import_tokenizer(self.folder, Path(folder))
 
     def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
         """Return the ids of [CLS], [SEP] and [MASK]; `purpose` says what for, in messages."""
@@ -243,16 +288,6 @@ class TrainedModel:
             raise ConfigurationError(f"{key}: the position table has {limit} entries, got {asked}")
         return asked or self.max_length
 
-    def require_same_tokenizer(self, shards: ShardSet) -> None:
-        """Raise ConfigurationError for a set made with another tokenizer."""
-        own_fingerprint = self.tokenizer.vocabulary.fingerprint
-        set_fingerprint = shards.manifest.tokenizer.fingerprint
-        if own_fingerprint != set_fingerprint:
-            raise ConfigurationError(
-                f"{shards.path} was made with the tokenizer {set_fingerprint[:16]}, the run with "
-                f"{own_fingerprint[:16]}: make the set with the run's tokenizer"
-            )
-
 
 def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
@@ -297,6 +332,33 @@ def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
     checkpoint = read_checkpoint(folder, key=key, quantized=quantized)
     recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
     return TrainedModel(folder, checkpoint, recorded)
+
+
+def ids_of_run(stored: StoredCheckpoint) -> KnownIds:
+    """Return the ids of the weights in a checkpoint of a run.
+
+    Earlier versions did not record them there: then they are those of the sets in sets.json, and if
+    the checkpoint was trained on other sets, a note says so.
+    """
+    run = stored.folder.parents[1]
+    fingerprint = stored.state.tokenizer or None
+    if fingerprint is None:
+        with suppress(IntegrityError):  # the next start writes sets.json again
+            sets = read_sets(run)
+            fingerprint = sets[0].tokenizer.fingerprint
+            phases = read_phases(stored.state.stream.get("data", ()))
+            trained_on = {key.digest for phase in phases for key in phase.sources}
+            if not trained_on <= {recorded.digest[:DIGEST_DIGITS] for recorded in sets}:
+                write_note(
+                    f"{stored.folder}: an earlier version wrote this checkpoint, without its "
+                    f"tokenizer, and the sets of {run} were replaced later: if their tokenizer "
+                    f"was, too, {run / TOKENIZER_FOLDER} gives its ids wrong pieces"
+                )
+
+    def load() -> Tokenizer:
+        return load_tokenizer(tokenizer_of_run(run, read_sets(run)[0], fingerprint or ""))
+
+    return KnownIds(run, fingerprint, load)
 
 
 def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def dry_run(config: TrainConfig) -> int:
     )
 
     device = device_of(os.environ)
-    point = find_starting_point(config, datasets.description, size, device, checkpoint)
+    point = find_starting_point(config, datasets, size, device, checkpoint)
     config = point.config
 
     # build the model and open the stream

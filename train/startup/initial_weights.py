@@ -24,10 +24,9 @@ from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import FAMILIES, AdapterComponent
-from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.model_source import row_multiple
+from clozeline.train.data.sets.token_ids import OtherTokenizer
 
 _BODY_PREFIX = "family."
 _ADAPTER_PREFIX = "adapters."
@@ -47,25 +46,6 @@ _FREE_ACROSS: Final = frozenset(
     | {"connector.hidden_dim", "share.groups", "share.stacks"}
 )
 _CONNECTOR: Final = "family.connector."
-
-
-@dataclass(frozen=True)
-class OtherTokenizer:
-    """A tokenizer that extends the source's."""
-
-    known: int
-    """vocabulary size of the source"""
-    size: int
-    """vocabulary size of the shards"""
-    parts: Mapping[int, tuple[int, ...]]
-    """new id → ids of its text in the source's tokenizer; empty for an id without text"""
-
-    def line(self) -> str:
-        """Return the line that a start prints."""
-        return (
-            f"           another tokenizer: {self.known} ids there, {self.size} here; the first "
-            f"{min(self.known, self.size)} have the same pieces"
-        )
 
 
 @dataclass(frozen=True)
@@ -390,90 +370,3 @@ def _has_parameter(here: ModelConfig, stack: str, stack_key: str) -> bool:
     return stack != "decoder" or (
         not here.share.stacks and int(layer_key.partition(".")[0]) < here.decoder_depth
     )
-
-
-def compare_tokenizers(
-    source: TrainedModel, shards: ShardSet, key: str = "model.init_from"
-) -> OtherTokenizer | None:
-    """Compare the pieces of the ids that both tokenizers have.
-
-    Args:
-        source: the run or model folder.
-        shards: a set with the tokenizer of the run.
-        key: the configuration key that names the source, for messages.
-
-    Returns:
-        how the tokenizer of the shards extends the source's; None if they are equal, or if one of
-        them is missing.
-
-    Raises:
-        ConfigurationError: an id has another piece.
-    """
-    # load both tokenizers
-    try:
-        ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
-    except ConfigurationError:  # the set was copied without it
-        return None
-
-    if source.tokenizer_folder is None:
-        return None
-    there = source.tokenizer
-    here = load_tokenizer(ours)
-    if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
-        return None
-
-    # compare the pieces of shared ids
-    sizes = there.vocabulary.size, here.vocabulary.size
-    for token in range(min(sizes)):
-        if (piece := there.piece(token)) != (expected := here.piece(token)):
-            raise ConfigurationError(
-                f"{key}: {source.folder} has another tokenizer than the shards: id {token} is "
-                f"{piece!r} there, {expected!r} here; make the shards with the tokenizer of that "
-                f"model ({source.tokenizer_folder})"
-            )
-
-    # encode the texts of new ids with the tokenizer of the source
-    texts = {
-        token: "" if here.vocabulary.special[token] else here.decode_part([token])
-        for token in range(*sizes)
-    }
-    parts: dict[int, tuple[int, ...]] = {}
-
-    for token, text in texts.items():
-        parts[token] = (
-            () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
-        )
-
-    return OtherTokenizer(*sizes, parts)
-
-
-def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> None:
-    """Refuse a teacher that was not trained on the ids of the shards."""
-    expected = shards.manifest.tokenizer.fingerprint
-    recorded = source.recorded[0].tokenizer.fingerprint if source.recorded else None
-    if recorded == expected:
-        return
-    if source.tokenizer_folder is None:
-        problem = (
-            "has no tokenizer"
-            if recorded is None
-            else f"was trained with the tokenizer {recorded[:16]}"
-        )
-        raise ConfigurationError(
-            f"{key}: {source.folder} {problem}, the shards have {expected[:16]}; to compare their "
-            "ids, copy the files of the teacher's tokenizer into its folder, or make the shards "
-            "with it"
-        )
-
-    find_tokenizer(shards.path, expected)  # raises if the set was copied without it
-    refuse_other_ids(source, shards, key)
-
-
-def refuse_other_ids(source: TrainedModel, shards: ShardSet, key: str) -> None:
-    """Refuse shards whose tokenizer has other or more ids than the tokenizer of a source."""
-    other = compare_tokenizers(source, shards, key)
-    if other is not None and other.known != other.size:
-        raise ConfigurationError(
-            f"{key}: {source.folder} has a tokenizer of {other.known} ids, {shards.path} has "
-            f"{other.size}: make the shards with the tokenizer of that model"
-        )

@@ -104,7 +104,7 @@ def prepare_directory(
     last = next((line.record for line in last_lines(metrics) if line.record), {})
 
     # write the configuration, start the journal and the tracker
-    problem = write_description(config, datasets.phases)
+    problem = write_description(config, datasets.phases, state.tokenizer)
     with writing(config.output):
         journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_data(config))))
@@ -125,8 +125,8 @@ def prepare_directory(
         announce("new_phase", step=state.step, samples=state.samples, data=state.dataset)
 
 
-def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:
-    """Write config.yaml, and the training sets with their tokenizer.
+def write_description(config: TrainConfig, phases: Sequence[Phase[Input]], fingerprint: str) -> str:
+    """Write config.yaml, and the training sets with their tokenizer of this `fingerprint`.
 
     Temporary files of earlier starts are removed.
 
@@ -137,7 +137,7 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
             save_yaml(to_data(with_absolute_paths(config)), temporary)
-        problem = record_sets(output, config.data, phases)
+        problem = record_sets(output, config.data, phases, fingerprint)
         if (source := config.model.init_from) is not None:
             for form in list_sources():
                 form.keep_origin(source.expanduser(), output)

@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints.checkpoint import parameter_shapes
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
-from clozeline.train.checkpoint.trained_model import read_config
+from clozeline.train.checkpoint.trained_model import ids_of_run, read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
+from clozeline.train.data.sets.datasets import Datasets
+from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.hooks import Hook
@@ -46,6 +50,8 @@ class StartingPoint:
     """the checkpoint to resume from"""
     choices: tuple[str, ...] = ()
     """lines on the choices for the device"""
+    RENEWED: ClassVar = ("frozen", "dataset", "shape", "versions", "tokenizer")
+    """keys of the state that a start renews"""
 
     @property
     def name(self) -> str | None:
@@ -81,7 +87,7 @@ class StartingPoint:
         """Move the stream to the starting point and return the state there."""
         state = self.state
         if self.saved is not None:
-            now = {key: getattr(state, key) for key in ("frozen", "dataset", "shape", "versions")}
+            now = {key: getattr(state, key) for key in self.RENEWED}
             state = replace(self.saved, **now)
 
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
@@ -132,7 +138,7 @@ class StartingPoint:
 
 def find_starting_point(
     config: TrainConfig,
-    dataset: str,
+    datasets: Datasets,
     world_size: int,
     device: torch.device,
     checkpoint: StoredCheckpoint | None,
@@ -168,12 +174,21 @@ def find_starting_point(
     _refuse_rates(config)
 
     # describe this start, and compare it with the checkpoint
+    fingerprint = datasets.train.manifest.tokenizer.fingerprint
     shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
     state = TrainState(
-        step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions
+        step=0,
+        samples=0,
+        frozen=frozen(config),
+        dataset=datasets.description,
+        shape=shape,
+        versions=versions,
+        tokenizer=fingerprint if saved is None else saved.tokenizer or fingerprint,
     )
+    if checkpoint is not None:
+        _refuse_other_vocabulary(checkpoint, datasets.train)
     if saved is not None:
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.last_step:
@@ -222,6 +237,18 @@ def _refuse_changes(
         raise ConfigurationError(
             f"{config.output} has a checkpoint of another configuration:\n  {listed}\n{remedy}"
         )
+
+
+def _refuse_other_vocabulary(checkpoint: StoredCheckpoint, shards: ShardSet) -> None:
+    """Refuse training sets of another tokenizer, whatever may change."""
+    ids = ids_of_run(checkpoint)
+    kept = checkpoint.folder.parents[1] / TOKENIZER_FOLDER
+    remedy = (
+        "to go on with this run, make the sets with its vocabulary: run the pipeline with "
+        f"train_tokenizer=null tokenizer.path={kept}; for the new vocabulary, choose another "
+        "output, which starts at step 0"
+    )
+    refuse_other_ids(ids, shards, "data.shards", remedy)
 
 
 def _fits_weights(config: TrainConfig) -> bool:

@@ -15,10 +15,10 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.token_ids import OtherTokenizer, UnknownIds, compare_ids
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook, UnwrappedModel
 from clozeline.train.startup.initial_weights import (
-    compare_tokenizers,
     load_initial,
     translate_source,
 )
@@ -119,6 +119,15 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     return starting._replace(lines=freeze(model, config.frozen_parameters))
 
 
+def _compare_ids(source: TrainedModel, shards: ShardSet) -> tuple[OtherTokenizer | None, list[str]]:
+    """Compare the ids of a source and a set; without a tokenizer of the source, return a line."""
+    remedy = f"make the shards with the tokenizer of that model: tokenizer.path={source.folder}"
+    try:
+        return compare_ids(source.ids, shards, "model.init_from", remedy), []
+    except UnknownIds:
+        return None, [f"           ids not compared: {source.folder} has no tokenizer"]
+
+
 def _initialize(
     point: StartingPoint, model: Model, folder: Path, shards: ShardSet, placement: Placement
 ) -> StartingModel:
@@ -126,7 +135,7 @@ def _initialize(
     config = point.config
     adapter = model.adapters.active
     source = TrainedModel.open(folder, key="model.init_from", quantized=False)
-    other = compare_tokenizers(source, shards)
+    other, unknown = _compare_ids(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
             f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards "
@@ -153,6 +162,7 @@ def _initialize(
         *filled.lines(),
         *freeze(model, config.frozen_parameters),
         *([] if other is None else [other.line()]),
+        *unknown,
     ]
 
     return StartingModel(model, lines, filled.digest, filled.fresh)

@@ -60,7 +60,7 @@ from clozeline.tools.output_folder import new_folder
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.initial_weights import refuse_other_ids
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 
 
 def _options_of_methods(words: Sequence[str]) -> Iterator[type]:
@@ -129,7 +129,7 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
     output = options.output
     with new_folder(output) as folder:
         write_tokenizer(folder, source, run.tokenizer_folder)
-        compressed = method.compress(dense, _calibration(run, folder, method, options))
+        compressed = method.compress(dense, _calibration(run, method, options))
         write_record(folder, run, options.method, method, compressed.lines)
         smaller = compressed.checkpoint
         if method.quantization is None:
@@ -168,13 +168,8 @@ def _write_integers(
         export_quantized(run, folder, output, quantization)
 
 
-def _calibration(
-    run: TrainedModel, folder: Path, method: Method, options: CompressOptions
-) -> list[Batch]:
-    """Return the calibration rows that a method reads, a batch each.
-
-    `folder` has the tokenizer.
-    """
+def _calibration(run: TrainedModel, method: Method, options: CompressOptions) -> list[Batch]:
+    """Return the calibration rows that a method reads, a batch each."""
     if not (
         method.calibrates and options.rows and (options.data is not None or run.config is not None)
     ):
@@ -183,7 +178,7 @@ def _calibration(
         shards = open_shards(options.data)
     else:
         shards = open_first_set(run.folder, run.require_config().data)
-    refuse_other_ids(TrainedModel(folder, run.checkpoint), shards, "data")
+    refuse_other_ids(run.ids, shards, "data")
     return list(draw_rows(shards, options.rows, options.seed))
 
 

@@ -18,9 +18,9 @@ from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.model_source import row_multiple
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 from clozeline.train.startup.initial_weights import (
     config_without_adapter,
-    refuse_other_tokenizer,
 )
 
 _TOKEN_TABLE_KEY: Final = "family.tokens.weight"
@@ -58,7 +58,7 @@ def open_teacher(
         )
 
     # tokenizer, vocabulary, positions and inputs
-    refuse_other_tokenizer(opened, shards, key)
+    refuse_other_ids(opened.ids, shards, key)
     vocab_size = shards.manifest.tokenizer.vocab_size
     rows = len(opened.checkpoint.tensors[_TOKEN_TABLE_KEY])
     if (multiple := row_multiple(rows, vocab_size)) is None:

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from clozeline.configuration.overrides import parse_yaml
-from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import read_object, read_text
+from clozeline.errors import ConfigurationError
+from clozeline.files import read_object
 from clozeline.hub import is_tokenizer_file
-from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE, read_name
 
 SOURCE: Final = "source"
@@ -103,7 +98,6 @@ def find_clozeline_tokenizer(path: Path) -> ClozelineTokenizer | None:
     The path may be a tokenizer folder, a pipeline output, an imported model or a training run.
 
     Raises:
-        ConfigurationError: the shards of a run, or their tokenizer, no longer exist.
         IntegrityError: the name of the algorithm is missing.
     """
     for folder in (path / name for name in _SUBFOLDERS):
@@ -111,11 +105,6 @@ def find_clozeline_tokenizer(path: Path) -> ClozelineTokenizer | None:
             folder / NAME_FILE
         ).is_file():  # one of them may be missing
             return _read_tokenizer_folder(folder)
-    if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
-        manifest_path = _first_set(path / "config.yaml")
-        return _read_tokenizer_folder(
-            find_tokenizer(manifest_path, Manifest.load(manifest_path).tokenizer.fingerprint)
-        )
     return None
 
 
@@ -124,26 +113,3 @@ def _read_tokenizer_folder(folder: Path) -> ClozelineTokenizer:
     return ClozelineTokenizer(
         read_name(folder), folder, tuple(sorted(path for path in files if path.is_file()))
     )
-
-
-def _first_set(config: Path) -> Path:
-    """Return the manifest path of the first training set of a run."""
-    try:
-        keys = parse_yaml(read_text(config))
-    except (ValueError, yaml.YAMLError) as error:
-        raise IntegrityError(
-            f"{config}: the file is damaged ({error}); give the folder of the tokenizer instead"
-        ) from error
-
-    data: object = keys.get("data") if isinstance(keys, dict) else None
-    data = data if isinstance(data, dict) else {}
-    phases = data.get("phases") or [{}]
-    shards = data.get("shards") or phases[0].get("shards")
-    first = shards[0] if isinstance(shards, list) else shards
-    if not isinstance(first, str):
-        raise ConfigurationError(
-            f"tokenizer.path {config.parent}: expected the key data.shards in {config}"
-        )
-
-    path = Path(first).expanduser()
-    return path if path.name == "manifest.json" else path / "manifest.json"

@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -98,15 +99,22 @@ def capability(monkeypatch):
 
 
 def begin(config, device, saved=None):
+    tokenizer = SimpleNamespace(fingerprint="f" * 64)
+    train = SimpleNamespace(path=Path(), manifest=SimpleNamespace(tokenizer=tokenizer))
+    datasets = SimpleNamespace(description="a set", train=train)
     if saved is None:
-        return find_starting_point(config, "a set", 1, device, None)
+        return find_starting_point(config, datasets, 1, device, None)
     state = TrainState(
-        step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape
+        step=1,
+        samples=8,
+        frozen=saved.state.frozen,
+        shape=saved.state.shape,
+        tokenizer=tokenizer.fingerprint,
     )
     index = Index(state.as_dict(), {}, {}, [], {})
     return find_starting_point(
         config,
-        "a set",
+        datasets,
         1,
         device,
         StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state),

@@ -70,7 +70,7 @@ def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
 
     for parts, refused in (({45: (1,)}, True), ({}, False)):
         other = OtherTokenizer(45, 50, parts)
-        monkeypatch.setattr(starting_model, "compare_tokenizers", lambda *_, other=other: other)
+        monkeypatch.setattr(starting_model, "compare_ids", lambda *_, other=other: other)
 
         with (
             pytest.raises(ConfigurationError, match="an adapter freezes the embeddings")

@@ -94,10 +94,13 @@ dedup:
 
 _BYTE_TOKENIZER: Final = """\
 # 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
+# Further texts train it anew, and a run on the present ids refuses the new ones. To grow the texts
+# of a run, keep its ids: train_tokenizer=null tokenizer.path=RUN/tokenizer
 train_tokenizer: {{name: byte_bpe, size: 4000}}"""
 _CHARACTER_TOKENIZER: Final = """\
 # Each letter is a token, and one that these texts lack is the unknown token. Proteins have 33 ids
-# with 7 special ones.
+# with 7 special ones. Further texts may change the ids; to grow the texts of a run, keep them:
+# train_tokenizer=null tokenizer.path=RUN/tokenizer
 train_tokenizer:
   name: character
   size: 4000

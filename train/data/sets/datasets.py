@@ -20,6 +20,7 @@ from clozeline.train.data.sets.model_fit import (
     refuse_unread,
     refuse_unreadable,
 )
+from clozeline.train.data.sets.token_ids import KnownIds, refuse_other_ids
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
@@ -88,6 +89,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
             served |= _check_set(source, config, set_key, corrupted)
 
     train = phases[0].sources[0].shards
+    for shards in (source.shards for opened in phases for source in opened.sources):
+        refuse_other_ids(KnownIds.of_set(train), shards, "data.shards")
 
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
         raise ConfigurationError(
@@ -121,13 +124,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         source = Input(shards, corruptions[name])
         _check_set(source, config, key, corrupted)
         refuse_missing(Collate.from_manifest(source.manifest), model, f"{key}: {shards.path}")
-        ours = train.manifest.tokenizer.fingerprint
-        theirs = shards.manifest.tokenizer.fingerprint
-        if ours != theirs:
-            raise ConfigurationError(
-                f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set "
-                f"{train.path} with {ours[:16]}: make both with one tokenizer"
-            )
+        refuse_other_ids(KnownIds.of_set(train), shards, key)
 
     # batches of a mixture have the columns of all its sets
     manifests = [source.manifest for phase in phases for source in phase.sources]

@@ -74,8 +74,10 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
     )
 
 
-def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> str:
-    """Write `sets.json` and `tokenizer/` to a run directory.
+def record_sets(
+    run: Path, data: DataConfig, phases: Sequence[Phase[Input]], fingerprint: str
+) -> str:
+    """Write `sets.json`, and `tokenizer/` with this fingerprint, to a run directory.
 
     Training does not read the tokenizer: if it is missing or damaged, it is not copied. A damaged
     or different copy is replaced.
@@ -90,9 +92,8 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
 
     # copy the tokenizer, unless the run has a copy
     shards = phases[0].sources[0].shards
-    fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
-        if _fingerprint(run / TOKENIZER_FOLDER) == fingerprint:
+        if fingerprint_of(run / TOKENIZER_FOLDER) == fingerprint:
             return ""
 
     try:
@@ -128,12 +129,12 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
     return sets
 
 
-def tokenizer_of_run(run: Path, recorded: RecordedSet) -> Path:
-    """Return the folder of a run's tokenizer: its copy, or the one above the set."""
+def tokenizer_of_run(run: Path, recorded: RecordedSet, fingerprint: str) -> Path:
+    """Return the folder of a run's tokenizer: its copy, or the one above a set."""
     copy = run / TOKENIZER_FOLDER
-    if _fingerprint(copy) == recorded.tokenizer.fingerprint:
+    if fingerprint_of(copy) == fingerprint:
         return copy
-    return find_tokenizer(Path(recorded.path) / "manifest.json", recorded.tokenizer.fingerprint)
+    return find_tokenizer(Path(recorded.path) / "manifest.json", fingerprint)
 
 
 def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:
@@ -145,7 +146,8 @@ def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[
     return tuple(source for number, source in enumerate(sets) if source not in sets[:number])
 
 
-def _fingerprint(folder: Path) -> str | None:
+def fingerprint_of(folder: Path) -> str | None:
+    """Return the fingerprint of the tokenizer in a folder; None without one."""
     path = folder / VOCABULARY_FILE
     return Vocabulary.load(path).fingerprint if path.is_file() else None
 

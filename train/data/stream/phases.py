@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
@@ -13,7 +13,8 @@ from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
 
-_DIGEST_DIGITS = 32
+DIGEST_DIGITS: Final = 32
+"""hexadecimal digits of the digest of a set in the state of a stream"""
 
 
 class Input(NamedTuple):
@@ -35,7 +36,7 @@ class Input(NamedTuple):
         change = "" if self.corruption is None else self.corruption.identity
         if isinstance(self.shards, JoinedShards):
             change = f"columns {self.shards.columns_digest[:16]}"
-        digest = self.shards.digest[:_DIGEST_DIGITS]
+        digest = self.shards.digest[:DIGEST_DIGITS]
         return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, change)
 
 

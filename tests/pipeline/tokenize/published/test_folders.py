@@ -9,7 +9,7 @@ from transformers.models.auto.tokenization_auto import (
     tokenizer_class_from_name,
 )
 
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published import folders
 from clozeline.pipeline.tokenize.published.folders import (
     SOURCE,
@@ -21,7 +21,7 @@ from clozeline.pipeline.tokenize.published.folders import (
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.character import Character
-from tests.pipeline.task_files import make_sets, write_vocabulary
+from tests.pipeline.task_files import write_vocabulary
 from tests.refusals import refused
 
 
@@ -54,31 +54,6 @@ def test_one_of_ours_that_lacks_a_file_is_not_taken_for_a_published_one(ours, tm
     (ours / name).unlink()
     with pytest.raises(IntegrityError, match=rf"tokenizer/{name}: .*copy it again"):
         import_tokenizer(ours, tmp_path / "copy")
-
-
-@pytest.mark.parametrize("listed", [False, True])
-def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
-    sets = make_sets(tmp_path / "sets")
-    run = tmp_path / "run"
-    (run / "checkpoints").mkdir(parents=True)
-    shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
-    (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n")
-
-    assert (
-        find_clozeline_tokenizer(run).files[0].parent
-        == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
-    )
-
-    damaged = r"(?s)config\.yaml: the file is damaged .*; give the folder of the tokenizer"
-    for content, error, message in (
-        (b"data: {}\n", ConfigurationError, "expected the key data.shards"),
-        (f"data: {{shards: {tmp_path / 'gone'}}}\n".encode(), ClozelineError, "gone"),
-        (b"\xff\xfe", IntegrityError, damaged),
-        (b"data: {a: 1, a: 2}\n", IntegrityError, damaged),
-    ):
-        (run / "config.yaml").write_bytes(content)
-        with pytest.raises(error, match=message):
-            find_clozeline_tokenizer(run)
 
 
 def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp_path):

@@ -264,7 +264,7 @@ def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
         PhaseConfig(shards=[second, first]),
     ]
     data = DataConfig(phases=phases, global_batch=8, lanes=8)
-    record_sets(tmp_path, data, open_phases(data))
+    record_sets(tmp_path, data, open_phases(data), "")
     copies = [
         shutil.copytree(path, tmp_path / name) for path, name in ((first, "a"), (second, "b"))
     ]

@@ -268,19 +268,20 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
 def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     manifest = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     data = DataConfig(shards=manifest)
-    record_sets(tmp_path, data, open_phases(data))
-    (one,) = read_sets(tmp_path)
     shards = open_shards(manifest)
+    fingerprint = shards.manifest.tokenizer.fingerprint
+    record_sets(tmp_path, data, open_phases(data), fingerprint)
+    (one,) = read_sets(tmp_path)
 
     assert one.objective == shards.manifest.objective
 
-    folder = tokenizer_of_run(tmp_path, one)
+    folder = tokenizer_of_run(tmp_path, one, fingerprint)
 
     assert folder == tmp_path / "tokenizer"
-    assert load_tokenizer(folder).vocabulary.fingerprint == shards.manifest.tokenizer.fingerprint
+    assert load_tokenizer(folder).vocabulary.fingerprint == fingerprint
 
     (folder / "vocabulary.json").write_text("{}")
-    record_sets(tmp_path, data, open_phases(data))
+    record_sets(tmp_path, data, open_phases(data), fingerprint)
 
     assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, (
         "made whole by a start"
@@ -290,7 +291,7 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
 def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     manifest = write_masked_sets(tmp_path / "corrupt")
     data = DataConfig(shards=manifest)
-    record_sets(tmp_path, data, open_phases(data))
+    record_sets(tmp_path, data, open_phases(data), "f" * 64)
 
     assert not (tmp_path / "tokenizer").exists()
 

@@ -1,14 +1,19 @@
 """Tokenizers of the source of a model and of the shards: equal, one with further tokens, another
 one, or none."""
 
+import shutil
+from contextlib import nullcontext
 from types import SimpleNamespace
 
+import pytest
+
+from clozeline.errors import ClozelineError
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.initial_weights import compare_tokenizers
+from clozeline.train.data.sets.token_ids import compare_ids, refuse_other_ids
 from tests.refusals import refused
 
 RESERVED = 154 + 256
@@ -28,12 +33,12 @@ def compared(folder, theirs, ours):
     """Compare the tokenizers of a folder with a model and of a shard set."""
     tokenizer(folder / "model" / "tokenizer", theirs)
     fingerprint = tokenizer(folder / "train_tokenizer" / "tokenizer", ours)
-    return compare_tokenizers(source(folder / "model"), shard_set(folder, fingerprint))
+    return compare_ids(source(folder / "model"), shard_set(folder, fingerprint), "data")
 
 
-def source(folder):
-    """A model folder of which only the tokenizer is read."""
-    return TrainedModel(folder, SimpleNamespace(files=()))
+def source(folder, recorded=None):
+    """The ids of a model folder of which only the tokenizer is read."""
+    return TrainedModel(folder, SimpleNamespace(files=(), fingerprint=recorded)).ids
 
 
 def shard_set(folder, fingerprint):
@@ -80,25 +85,45 @@ def test_the_parts_of_further_pieces(tmp_path):
         folder,
     )
     save_tokenizer(larger, "byte_bpe", folder)
-    other = compare_tokenizers(
-        source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint)
+    other = compare_ids(
+        source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint), "data"
     )
 
     assert list(other.parts.values()) == [tuple(low[:2]), tuple(rest), ()]
 
 
 def test_another_piece_at_an_id_is_refused(tmp_path):
-    with refused(rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"):
+    with refused(rf"id {RESERVED + 1} is 'b' there, 'x' in the set"):
         compared(tmp_path, "abc", "axc")
 
 
-def test_where_one_is_not_found_nothing_is_compared(tmp_path):
+@pytest.mark.parametrize(
+    ("recorded", "kept_there", "kept_here", "message"),
+    [
+        ("same", False, False, None),
+        ("other", False, True, "cannot be compared"),
+        ("other", True, False, "cannot be compared"),
+        (None, False, True, "cannot be compared"),
+        (None, True, False, "cannot be compared"),
+        ("exchanged", True, True, "expected the tokenizer"),
+    ],
+)
+def test_whether_ids_fit_does_not_hang_on_a_file_that_is_found(
+    tmp_path, recorded, kept_there, kept_here, message
+):
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
+    other = tokenizer(tmp_path / "model" / "tokenizer", "abd")
+    recorded = {"same": fingerprint, "other": other, "exchanged": "f" * 64}.get(recorded)
+    for kept, folder in ((kept_there, "model"), (kept_here, "train_tokenizer")):
+        if not kept:
+            shutil.rmtree(tmp_path / folder)
 
-    assert (
-        compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
-    )
+    with nullcontext() if message is None else pytest.raises(ClozelineError, match=message):
+        refuse_other_ids(source(tmp_path / "model", recorded), shard_set(tmp_path, fingerprint), "")
 
-    tokenizer(tmp_path / "model" / "tokenizer", "abd")
 
-    assert compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, "f" * 64)) is None
+def test_more_ids_are_refused_where_nothing_can_be_added(tmp_path):
+    tokenizer(tmp_path / "model" / "tokenizer", "abc")
+    fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abcd")
+    with refused(f"{RESERVED + 3} ids, .* has {RESERVED + 4}"):
+        refuse_other_ids(source(tmp_path / "model"), shard_set(tmp_path, fingerprint), "data")
