@@ -8,6 +8,8 @@ import numpy as np
 import yaml
 
 from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers.character import Character
 from tests import shard_sets
 from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.synthetic import plain_config
@@ -23,6 +25,19 @@ COLUMNS = (
     list_column("label_positions"),
     list_column("label_ids"),
 )
+
+
+RESERVED = 154 + 256
+"""ids before those of the letters"""
+
+
+def write_characters(folder, letters):
+    """Write a tokenizer with a piece for each letter, in this order; return its vocabulary."""
+    folder.mkdir(parents=True)
+    text = "".join(letter * (9 - place) for place, letter in enumerate(letters))
+    trained = Character.train([text], Character.Options(size=RESERVED + len(letters)), folder)
+    save_tokenizer(trained, "character", folder)
+    return trained.vocabulary
 
 
 def masked_rows(first_uid, count):

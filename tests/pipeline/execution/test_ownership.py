@@ -1,6 +1,7 @@
 """A run removes and replaces its own files alone."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from clozeline.errors import PartialFailureError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.shards import open_shards
 from tests.pipeline.execution import toy_stage
 from tests.pipeline.execution.toy_stage import Square, ToyStage, run_toy
 from tests.pipeline.miniature import text, write_recipe
@@ -151,3 +153,29 @@ def test_a_published_set_that_the_recipe_no_longer_names_stays(run, tmp_path):
     assert "rm -r " not in run(*longer, "--plan")[1]
     assert run("output=out")[0] == 0
     assert sets() == first
+
+
+def test_a_vocabulary_that_may_change_is_told_before_and_can_be_kept(run, tmp_path):
+    """By typing the command of the message."""
+
+    def vocabulary():
+        return (tmp_path / "out/train_tokenizer/tokenizer/tokenizer.json").read_bytes()
+
+    def tokenizer_of_sets():
+        return open_shards(tmp_path / "out/encode").manifest.tokenizer
+
+    assert run("output=out")[0] == 0
+    before, first = vocabulary(), tokenizer_of_sets()
+    assert "the vocabulary may change" not in run("output=out", "--plan")[1]
+
+    (tmp_path / "in.txt").write_text(text(5, 120).replace("e", "zq"))
+    code, said = run("output=out", "--plan")
+    assert code == 0
+
+    copy, words = re.search(r"(cp -r \S+ KEPT), and add (\S+ \S+) to the command", said).groups()
+    subprocess.run(shlex.split(copy), check=True)
+    assert run("output=out", *words.split())[0] == 0
+    assert tokenizer_of_sets().fingerprint == first.fingerprint
+
+    assert run("output=out")[0] == 0
+    assert vocabulary() != before

@@ -9,12 +9,15 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from clozeline.errors import WeightsError
+from clozeline.errors import IntegrityError, WeightsError
 from clozeline.extensions.published.commands.compare_logits import main as compare_logits
 from clozeline.extensions.published.commands.export_model import main as export_model
 from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
 from clozeline.model.checkpoints.reading import read_checkpoint
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.token_ids import refuse_other_ids
 from tests.extensions.published.parity import logits_apart
 from tests.extensions.published.peers import (
     difference,
@@ -25,6 +28,7 @@ from tests.extensions.published.peers import (
     saved,
     stored,
 )
+from tests.train.masked_set import write_characters
 from tests.train.written_runs import BERT, write_run
 
 
@@ -312,3 +316,24 @@ def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
 
     assert compare_logits([str(tmp_path), str(tmp_path), "--theirs"]) == 64
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("door", [None, "export", "set"])
+def test_another_tokenizer_in_an_imported_folder_is_refused(bert, tmp_path, door, capsys):
+    """It is compared with the one that was imported, whatever reads the folder."""
+    folder = tmp_path / "ours"
+    exported = f"{tmp_path}/exported"
+    assert export_model([str(bert), exported]) == import_model([exported, str(folder)]) == 0
+    shutil.rmtree(folder / "tokenizer")
+    write_characters(folder / "tokenizer", "abc")
+
+    if door == "export":
+        assert export_model([str(folder), f"{tmp_path}/again"]) == 65
+    elif door == "set":
+        (recorded,) = TrainedModel.open(bert).recorded
+        shards = open_shards(recorded.path)
+        with pytest.raises(IntegrityError, match="expected the tokenizer"):
+            refuse_other_ids(TrainedModel.open(folder).ids, shards, "data")
+    else:
+        with pytest.raises(IntegrityError, match="expected the tokenizer"):
+            assert TrainedModel.open(folder).tokenizer

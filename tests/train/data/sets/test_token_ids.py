@@ -11,22 +11,14 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
-from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.token_ids import compare_ids, refuse_other_ids
 from tests.refusals import refused
-
-RESERVED = 154 + 256
-"""Ids before those of the characters."""
+from tests.train.masked_set import RESERVED, write_characters
 
 
 def tokenizer(folder, letters):
-    """Write a tokenizer with a piece for each letter; return its fingerprint."""
-    folder.mkdir(parents=True)
-    text = "".join(letter * (9 - place) for place, letter in enumerate(letters))
-    trained = Character.train([text], Character.Options(size=RESERVED + len(letters)), folder)
-    save_tokenizer(trained, "character", folder)
-    return trained.vocabulary.fingerprint
+    return write_characters(folder, letters).fingerprint
 
 
 def compared(folder, theirs, ours):
