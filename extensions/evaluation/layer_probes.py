@@ -63,7 +63,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
 
     for name in ("train", split):
         shards, metadata = open_split(task, name)
-        refuse_other_ids(trained.ids, shards, "data")
+        refuse_other_ids(trained.ids, shards, "probe")
         answer = task_head_of(metadata)
         if not isinstance(answer, TaggingTaskHead):
             raise ConfigurationError(

@@ -395,7 +395,7 @@ def _read_texts(
 
 def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
-    refuse_other_ids(trained.ids, shards, "data")
+    refuse_other_ids(trained.ids, shards, "perplexity")
     objective = shards.manifest.objective
     if objective is not None and not objective.frame.predicts_next:
         raise ConfigurationError(

@@ -19,7 +19,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
+from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord, manifest_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -134,7 +134,7 @@ def tokenizer_of_run(run: Path, recorded: RecordedSet, fingerprint: str) -> Path
     copy = run / TOKENIZER_FOLDER
     if fingerprint_of(copy) == fingerprint:
         return copy
-    return find_tokenizer(Path(recorded.path) / "manifest.json", fingerprint)
+    return find_tokenizer(manifest_path(recorded.path), fingerprint)
 
 
 def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:
