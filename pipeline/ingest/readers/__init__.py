@@ -9,7 +9,7 @@ record exactly once.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -103,6 +103,10 @@ class Reader(ABC):
     """reasons of `malformed`"""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """lower-case file name suffixes before a compression suffix; each belongs to one reader"""
+    start: ClassVar[bytes] = b""
+    """regular expression of first bytes, decompressed, that only it reads; empty: none"""
+    start_suffix: ClassVar[str] = ""
+    """suffix of the files whose `start` decides; empty: any"""
     holds_sequences: ClassVar[bool] = False
     """true if the texts are DNA or proteins, never prose"""
     reads_files: ClassVar[bool] = True
@@ -142,18 +146,10 @@ _HEAD_BYTES: Final = 4096
 _FALLBACK_READER: Final = "text"
 _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
 """Limits for reading the first bytes of a file, which takes little memory."""
-_STARTS: Final = {
-    "warc": re.compile(rb"WARC/"),
-    "parquet": re.compile(rb"PAR1"),
-    "arrow": re.compile(rb"ARROW1"),
-    "html": re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype |)html", re.IGNORECASE),
-    "mbox": re.compile(
-        rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
-    ),
-    "stackexchange": re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<posts\b"),
-}
-"""First bytes of a content, by the reader that they decide."""
-_ARRAY_START: Final = re.compile(rb"(\xef\xbb\xbf)?\s*\[")
+
+
+class _UnreadContent(ConfigurationError):
+    """No reader reads a content."""
 
 
 def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
@@ -172,15 +168,16 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
         return archive, False
 
     if head.startswith(b"filedesc://"):
-        raise ConfigurationError(
+        raise _UnreadContent(
             f"{path}: ARC files are not supported: convert it to WARC with `warcio recompress "
             f"{path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
 
-    by_suffix = None if named else _match_suffix(path)
-    name = named or _match_content(path, head) or by_suffix or _FALLBACK_READER
-    if by_suffix == name and (tool := find_tool("", head)):
-        raise ConfigurationError(
+    by_content = named or _match_content(path, head)
+    by_suffix = None if by_content else _match_suffix(path)
+    name = by_content or by_suffix or _FALLBACK_READER
+    if by_suffix and (tool := find_tool("", head)):
+        raise _UnreadContent(
             f"{path}: the content does not match the file name: {tool}. To read the file anyway, "
             f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
@@ -214,8 +211,7 @@ def detect_members(
         reader = ""
 
         if isinstance(member, MemberFile):
-            # a content of an unsupported type has no reader
-            with suppress(ConfigurationError):
+            with suppress(_UnreadContent):
                 reader = detect_reader(member, named)[0]
             # without a configured reader, a guess is not enough
             if named is None and member.stat().st_size and is_fallback_reader(member, reader):
@@ -241,21 +237,40 @@ def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
 
 
 def _match_content(path: InputFile, head: bytes) -> str | None:
-    # a `.json` file holds an array or lines
-    if suffix_of(path.name) == ".json" and _ARRAY_START.match(head):
-        return "json_array"
-    return next((name for name, start in _STARTS.items() if start.match(head)), None)
+    marks = ("", suffix_of(path.name))
+    return _find_reader(
+        path,
+        "start",
+        lambda reader: (
+            reader.start and reader.start_suffix in marks and re.match(reader.start, head)
+        ),
+    )
 
 
 def _match_suffix(path: InputFile) -> str | None:
-    return _readers_by_suffix(tuple(READERS.available())).get(suffix_of(path.name))
+    suffix = suffix_of(path.name)
+    return _find_reader(path, f"suffix {suffix}", lambda reader: suffix in reader.suffixes)
+
+
+def _find_reader(path: InputFile, mark: str, reads: Callable[[type[Reader]], object]) -> str | None:
+    """Return the reader that reads a file by its suffix or first bytes; None: no reader does.
+
+    Raises:
+        ConfigurationError: several do.
+    """
+    readers = _load_readers(tuple(READERS.available()))
+    found = [name for name, reader in readers.items() if reads(reader)]
+    if len(found) > 1:
+        places = " and ".join(readers[name].__module__ for name in found)
+        raise ConfigurationError(
+            f"{path}: several readers read files of this {mark}: {places}; name the reader of the "
+            f"input, such as `reader: {found[0]}`, change the `suffixes` or `start` of one, or "
+            "hide its extension with CLOZELINE_HIDE"
+        )
+    return next(iter(found), None)
 
 
 @lru_cache(4)
-def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the reader of each suffix; of two readers with one suffix, the first by name."""
-    return {
-        suffix: name
-        for name, reader in reversed(READERS.classes().items())
-        for suffix in reader.suffixes
-    }
+def _load_readers(names: tuple[str, ...]) -> Mapping[str, type[Reader]]:
+    """Return all readers, which have these names; one that is broken is warned of once."""
+    return READERS.classes()

@@ -18,6 +18,7 @@ class ArrowReader(TableFileReader):
 
     VERSION = 5
     suffixes = (".arrow", ".feather")
+    start = b"ARROW1"
     locator_type = "arrow"
 
     @contextmanager

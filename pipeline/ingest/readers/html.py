@@ -8,5 +8,6 @@ class HtmlReader(WholeFileReader):
 
     VERSION = 2
     suffixes = (".html", ".htm", ".xhtml")
+    start = rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype |)html"
     locator_type = "html"
     is_markup = True

@@ -41,6 +41,8 @@ class JsonArrayReader(RowReader):
     """
 
     VERSION = 6
+    start = rb"(\xef\xbb\xbf)?\s*\["
+    start_suffix = ".json"
     reasons = (*DAMAGE_REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions

@@ -29,6 +29,7 @@ class MboxReader(Reader):
 
     VERSION = 2
     suffixes = (".mbox", ".mbx", ".eml")
+    start = rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
     reasons = (
         *DAMAGE_REASONS,
         "bad_message",

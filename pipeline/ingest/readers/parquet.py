@@ -26,6 +26,7 @@ class ParquetReader(TableFileReader):
 
     VERSION = 5
     suffixes = (".parquet",)
+    start = b"PAR1"
     locator_type = "parquet"
 
     @contextmanager

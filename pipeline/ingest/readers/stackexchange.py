@@ -49,6 +49,7 @@ class StackexchangeReader(Reader):
     """
 
     VERSION = 1
+    start = rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<posts\b"
     reasons = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:

@@ -50,6 +50,7 @@ class WarcReader(Reader):
 
     VERSION = 9
     suffixes = (".warc", ".wet")
+    start = rb"WARC/"
     reasons = (
         "bad_header",
         "bad_length",

@@ -2,6 +2,8 @@
 told."""
 
 import gzip
+import re
+import zipfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,12 +11,15 @@ import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options, select_options
-from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader
+from clozeline.pipeline.ingest.readers import SkippedRecord, detect_members, detect_reader
 from clozeline.pipeline.registries import READERS
 from tests.contracts import contract
 from tests.pipeline.captures import read_range
+from tests.refusals import refused
+from tests.temporary_module import temporary_module
 
 PAGE = (Path(__file__).parents[4] / "docs/inputs.md").read_text().partition("## Damaged input")[2]
 
@@ -28,6 +33,8 @@ def test_a_reader_keeps_the_contract(name):
     assert len(set(kind.reasons)) == len(kind.reasons) <= 11
     assert not [reason for reason in kind.reasons if f"`{reason}`" not in PAGE]
     assert kind.is_splittable(b"") in (True, False)
+    assert [each for each in kind.suffixes if suffix_of(f"a{each}") != each] == []
+    assert not (kind.start and re.match(kind.start, b""))
 
 
 @contract(READERS)
@@ -95,6 +102,42 @@ def test_magic_bytes_then_extension(tmp_path, name, content, expected):
     path.write_bytes(content)
     assert detect_reader(path) == expected
     assert detect_reader(path, "text") == ("text", False)
+
+
+@pytest.mark.parametrize(
+    ("own", "declared", "name", "content", "other"),
+    [
+        ("own_text", 'suffixes = (".txt",)', "a.txt", b"words", "text"),
+        ("own_jsonl", 'suffixes = (".jsonl",)', "a.jsonl.gz", b"{}", "jsonl"),
+        ("own_capture", 'start = b"[A-Z]{4}/1"', "a", b"WARC/1.0\r\n", "warc"),
+        ("own_log", 'start, start_suffix = b"W", ".txt"', "a.txt", b"WARC/1.0\r\n", "warc"),
+    ],
+)
+def test_two_readers_of_one_file_are_refused_with_both_places(
+    tmp_path, own, declared, name, content, other
+):
+    """Also in an archive; a reader that is named, and other files, are read."""
+    path, archive, table = (tmp_path / each for each in (name, "a.zip", "table.csv"))
+    path.write_bytes(content)
+    table.touch()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(path, name)
+    source = f"""
+        from clozeline.pipeline.ingest.readers.text import WholeFileReader
+
+        class {own.title().replace("_", "")}Reader(WholeFileReader):
+            {declared}
+    """
+
+    with temporary_module(READERS.package, own, source, tmp_path):
+        for detect in (
+            lambda: detect_reader(path),
+            lambda: list(detect_members(archive, "zip", InputLimits(), tmp_path, None)),
+        ):
+            with refused(rf"(?s)(?=.*readers\.{own}\b).*readers\.{other}\b"):
+                detect()
+        assert detect_reader(path, own)[0] == own
+        assert detect_reader(table)[0] == "csv"
 
 
 def test_a_reader_gets_those_of_the_options_that_it_has():
