@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -43,6 +43,16 @@ def _validate_for_family(value: object, validate: ValidatorFunctionWrapHandler) 
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
             return adapter_of(options).validate_json(json.dumps(value, default=str), strict=True)
     return validate(value)
+
+
+def _diff_keys(value: object, default: object, name: str) -> Iterator[str]:
+    if is_dataclass(value) and is_dataclass(default):
+        for part in fields(value):
+            yield from _diff_keys(
+                getattr(value, part.name), getattr(default, part.name, None), f"{name}.{part.name}"
+            )
+    elif value != default:
+        yield name
 
 
 @config_class
@@ -218,9 +228,15 @@ class ModelConfig:
             )
 
     def _family_problems(self) -> Iterator[str]:
-        for key, value in FAMILIES.load_class(self.family).fixed.items():
+        family = FAMILIES.load_class(self.family)
+        for key, value in family.fixed.items():
             if (actual := attrgetter(key)(self)) != value:
                 yield f"{key}: the family {self.family} needs {json.dumps(value)}, got {actual}"
+        for field in fields(self):
+            if field.name in ModelConfig.__annotations__ and field.default is not MISSING:
+                for key in _diff_keys(getattr(self, field.name), field.default, field.name):
+                    if key not in family.fixed and not family.reads_key(key):
+                        yield f"{key}: the family {self.family} does not read this key; remove it"
 
     def _attention_problems(self) -> Iterator[str]:
         widths = {
@@ -327,12 +343,9 @@ class ModelConfig:
             )
 
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
-        if self.qk_norm is not None:
-            yield "qk_norm: disentangled attention does not read it; remove the key"
-        if self.scale_by_depth:
-            yield "scale_by_depth: disentangled attention does not read it; remove the key"
-        if self.attn_logit_softcapping is not None:
-            yield "attn_logit_softcapping: disentangled attention does not read it; remove the key"
+        for key in ("qk_norm", "scale_by_depth", "attn_logit_softcapping"):
+            if getattr(self, key):
+                yield f"{key}: disentangled attention does not read it; remove the key"
         if chosen.special_layers and (shared or self.norm_place != "post"):
             yield (
                 "position.disentangled: convolution and mask_decoder each need an unshared layer, "

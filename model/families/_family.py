@@ -46,8 +46,17 @@ class ModelFamily(Declared, nn.Module, ABC):
     """Whether tokens enter as characters, so that the model needs the bytes of each token."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
+    read_keys: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("vocab_multiple", "init_from", "init", "adapter", "quantization", "position.maximum"),
+            *("head_dim", "emb_dim", "out_dim", "tied", "out_scale", "final_logit_softcapping"),
+            *("norm", "eps", "activation", "gated", "qk_scale", "bias", "dropout"),
+        }
+    )
+    """Keys of `ModelConfig` that it reads, besides sizes, or their groups; by default those of the
+    parts around attention. Any other must have its default. "*": all, as a `Stack` does."""
     fixed: ClassVar[Mapping[str, object]] = {}
-    """Keys of the configuration that it does not read, with the only value that they may have."""
+    """Keys with the only value that they may have, where it is not the default."""
     stacks: ClassVar[Mapping[str, bool]] = {}
     """Its standard stacks by attribute, and whether each is causal. They have the same parameters
     as those of other families. Empty: its layers are of its own."""
@@ -71,6 +80,11 @@ class ModelFamily(Declared, nn.Module, ABC):
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
+
+    @classmethod
+    def reads_key(cls, key: str) -> bool:
+        """Return whether it reads a key, such as `bias.qkv`, or the group that has it."""
+        return not cls.read_keys.isdisjoint(("*", key, key.partition(".")[0]))
 
     def refuse_unsupported(self, tensors: Mapping[str, Tensor]) -> None:
         """Raise BatchError for a tensor that the family would misread."""

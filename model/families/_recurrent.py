@@ -1,7 +1,5 @@
 """Configuration of families without attention, and the rows that they cannot read."""
 
-import dataclasses
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
@@ -9,7 +7,8 @@ from clozeline.model.configuration.key_types import Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 
-_READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
+READ_KEYS: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
+"""Keys of every model that each recurrent family reads."""
 PARTS: Final = dict.fromkeys(
     ("document_ids", "prefix_length"),
     "expected rows of one text, because a recurrent family reads a row from start to end; corrupt "
@@ -22,8 +21,6 @@ PARTS: Final = dict.fromkeys(
 class RecurrentOptions(ModelConfig):
     """Configuration of a family without attention; the keys of attention keep their defaults."""
 
-    READS: ClassVar[frozenset[str]]
-    """Keys of every model that the family reads, in addition to its sizes."""
     HEADS: ClassVar[frozenset[str]]
     """Heads that read its states."""
 
@@ -38,28 +35,8 @@ class RecurrentOptions(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inherited = {field.name for field in dataclasses.fields(ModelConfig)}
-
-        for field in dataclasses.fields(self):
-            if field.name in inherited and field.default is not dataclasses.MISSING:
-                for key in _diff_keys(getattr(self, field.name), field.default, field.name):
-                    if key not in _READ | self.READS:
-                        raise ValueError(
-                            f"{key}: the family {self.family} does not read this key; remove it"
-                        )
-
         if unsupported := sorted(self.heads.keys() - self.HEADS):
             supported = ", ".join(sorted(self.HEADS))
             raise ValueError(
                 f"heads: the family {self.family} supports {supported}, got '{unsupported[0]}'"
             )
-
-
-def _diff_keys(value: object, default: object, name: str) -> Iterator[str]:
-    if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
-        for part in dataclasses.fields(value):
-            yield from _diff_keys(
-                getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}"
-            )
-    elif value != default:
-        yield name

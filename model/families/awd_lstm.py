@@ -15,7 +15,7 @@ from clozeline.model.configuration.capabilities import COMPARED_LAYERS, FIXED_GR
 from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import ModelFamily
-from clozeline.model.families._recurrent import PARTS, RecurrentOptions
+from clozeline.model.families._recurrent import PARTS, READ_KEYS, RecurrentOptions
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.lstm import LongShortTermMemory, State, drop_features, drop_words
 from clozeline.model.parameters.flops import matrix_flops
@@ -33,15 +33,15 @@ class AwdLstm(ModelFamily):
     reads = (INPUT_IDS,)
     prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
     unsupported = PARTS
+    read_keys = READ_KEYS | {
+        *("tied", "dropout.embedding", "dropout.hidden", "dropout.output"),
+    }
     config: Options
 
     @config_class
     class Options(RecurrentOptions):
         """Configuration of an AWD-LSTM."""
 
-        READS: ClassVar = frozenset(
-            {"tied", "dropout.embedding", "dropout.hidden", "dropout.output"}
-        )
         HEADS: ClassVar = frozenset({"regularized_lm"})
 
         word_dropout: Probability = 0.0

@@ -25,6 +25,7 @@ class Decoder(ModelFamily):
     """
 
     architecture = "decoder"
+    read_keys = frozenset("*")
     stacks: ClassVar = {"stack": True}
     reads = (INPUT_IDS, POSITION_IDS)
     left_padding = True

@@ -14,7 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.configuration.capabilities import COMPARED_LAYERS, FIXED_GRAPHS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import ModelFamily
-from clozeline.model.families._recurrent import PARTS, RecurrentOptions
+from clozeline.model.families._recurrent import PARTS, READ_KEYS, RecurrentOptions
 from clozeline.model.layers.characters import CharacterEncoder, character_ids
 from clozeline.model.layers.lstm import ProjectedLstm
 from clozeline.model.parameters.flops import matrix_flops
@@ -39,13 +39,13 @@ class Elmo(ModelFamily):
     layered = True
     prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
     unsupported = PARTS
+    read_keys = READ_KEYS | {"dropout.hidden"}
     config: Options
 
     @config_class
     class Options(RecurrentOptions):
         """Configuration of ELMo; `dim` is the width of both directions together."""
 
-        READS: ClassVar = frozenset({"dropout.hidden"})
         HEADS: ClassVar = frozenset({"bidirectional_lm"})
 
         clip: Annotated[float, Field(gt=0)] = 3.0

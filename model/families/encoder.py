@@ -26,6 +26,7 @@ class Encoder(ModelFamily):
     """
 
     architecture = "encoder"
+    read_keys = frozenset("*")
     stacks: ClassVar = {"stack": False}
     reads: ClassVar[tuple[BatchField, ...]] = ROW_TEXT
     left_padding = True

@@ -28,6 +28,7 @@ class EncoderDecoder(ModelFamily):
     """
 
     architecture = "encoder_decoder"
+    read_keys = frozenset("*")
     stacks: ClassVar = {"encoder": False, "decoder": True}
     reads = (*ROW_TEXT, DECODER_TEXT.ids, DECODER_TEXT.positions)
     left_padding = True

@@ -27,20 +27,14 @@ class MobileBert(ModelFamily):
     architecture = "encoder"
     layered = True
     reads = ROW_TEXT
+    read_keys = ModelFamily.read_keys | {
+        *("kv_heads", "attn_logit_softcapping", "type_vocab_size", "position.offset"),
+    }
     fixed: ClassVar = {
         "norm_place": "post",
         "final_norm": False,
         "emb_norm": True,
-        "emb_scale": False,
-        "scale_by_depth": False,
-        "local": None,
-        "qk_norm": None,
-        "parallel": None,
-        "languages": 0,
         "dropout.output": 0.0,
-        "position.kind": "learned",
-        "position.disentangled": None,
-        "share.groups": None,
     }
     unsupported: ClassVar = {
         "attention": "the family mobilebert reads both neighbors of a token, so it cannot read "

@@ -32,22 +32,8 @@ class XLNet(ModelFamily):
     reads = (INPUT_IDS, LENGTHS)
     left_padding = True
     optional = (RANK, TYPE_IDS)
-    fixed: ClassVar = {
-        "position.kind": "sinusoidal",
-        "position.waves": "interleaved",
-        "position.disentangled": None,
-        "type_vocab_size": 0,
-        "kv_heads": None,
-        "bias.qkv": False,
-        "bias.out": False,
-        "share.groups": None,
-        "first_norm": True,
-        "local": None,
-        "qk_norm": None,
-        "attn_logit_softcapping": None,
-        "languages": 0,
-        "scale_by_depth": False,
-    }
+    read_keys = ModelFamily.read_keys | {"norm_place", "final_norm", "emb_norm", "emb_scale"}
+    fixed: ClassVar = {"position.kind": "sinusoidal", "bias.qkv": False, "bias.out": False}
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -155,7 +155,7 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
         offsets += [*after_pad, 0, _BART_OFFSET]
 
     types = [config.type_vocab_size]
-    has_types = "type_vocab_size" not in FAMILIES.load_class(config.family).fixed
+    has_types = FAMILIES.load_class(config.family).reads_key("type_vocab_size")
     if not config.type_vocab_size and config.architecture == "encoder" and has_types:
         types.append(1)
     for offset in dict.fromkeys(offsets):
