@@ -10,7 +10,7 @@ An adapter is merged into its base model.
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -135,7 +135,7 @@ def _write_and_verify(
             languages=options.language,
         )
 
-        loaded = load_and_compare(folder / model_name, output, written.export)
+        loaded = load_and_compare(folder / model_name, output, replace(written.export, model=model))
         architecture = written.export.architecture
         parameters = written.parameters
         lines.append(f"{output}: {architecture}, {parameters:,} parameters, {loaded}")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from clozeline.extensions.published.conversion.key_map import KeyMap
+from clozeline.extensions.published.conversion.task_heads import fold_heads
 from clozeline.extensions.published.conversion.type_selection import find_form
 from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
@@ -19,6 +20,7 @@ def fit_to_class(
     Raises:
         ConfigurationError: see `find_form`.
     """
+    checkpoint = fold_heads(checkpoint)
     config, key_map = find_form(
         checkpoint.config, checkpoint.token_ids, model_type, body_alone=body_alone
     )

@@ -16,7 +16,6 @@ from clozeline.extensions.published.conversion.class_fit import fit_to_class
 from clozeline.extensions.published.conversion.key_map import KeyMap
 from clozeline.extensions.published.conversion.published_texts import CONFIG
 from clozeline.extensions.published.conversion.tables import HeadedClass
-from clozeline.extensions.published.conversion.task_heads import fold_heads
 from clozeline.extensions.published.conversion.tensor_layouts import export_tensors
 from clozeline.extensions.published.conversion.type_selection import find_class_map
 from clozeline.model.checkpoints.checkpoint import Checkpoint, parameter_shapes
@@ -82,8 +81,6 @@ def export_checkpoint(
         ConfigurationError: no model type, or not the requested one, computes what the model does.
         WeightsError: the head is requested but missing.
     """
-    config, tensors = fold_heads(checkpoint.config, checkpoint.tensors)
-    checkpoint = replace(checkpoint, config=config, tensors=tensors)
     checkpoint, key_map = fit_to_class(
         checkpoint, model_type or checkpoint.model_type, body_alone=body_alone
     )
@@ -343,11 +340,11 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     checkpoint = replace(checkpoint, token_ids=trained)
 
     try:
-        _, key_map = fit_to_class(checkpoint, model_type)
+        folded, key_map = fit_to_class(checkpoint, model_type)
     except ConfigurationError:
         model_type = None
     else:
-        model_type = model_type if key_map.classes.find(checkpoint.config.heads) else None
+        model_type = model_type if key_map.classes.find(folded.config.heads) else None
 
     return replace(checkpoint, model_type=model_type, published=texts)
 

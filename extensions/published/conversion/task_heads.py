@@ -1,16 +1,19 @@
 """Task heads in the classes of transformers: their tensors and their keys of config.json."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import HIDE
-from clozeline.model.configuration.head import ClassifierOptions, default_labels
-from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.checkpoints.checkpoint import Checkpoint
+from clozeline.model.configuration.head import (
+    ClassifierOptions,
+    HeadOptions,
+    default_labels,
+    module_name,
+)
 from clozeline.model.registries import HEADS
 
 
@@ -21,7 +24,7 @@ def endings() -> Mapping[str, str]:
     return {
         name: head_class.class_ending
         for name, head_class in classes.items()
-        if head_class.class_ending and head_class.key() == name
+        if "class_ending" in vars(head_class)
     }
 
 
@@ -109,17 +112,35 @@ def write_head(
     return keys
 
 
-def fold_heads(
-    config: ModelConfig, tensors: Mapping[str, Tensor]
-) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return the model with heads as classes have them; see `Head.in_class`."""
+def fold_heads(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model with heads as classes have them; see `Head.in_class`.
+
+    A head that extends one of ours, and changes its loss alone, becomes that one.
+    """
+    own = checkpoint.config.heads
     heads = {}
-    folded = dict(tensors)
-    for name, options in config.heads.items():
-        kind = HEADS.load_class(name)
-        heads[name], changed = kind.in_class(options, tensors, f"heads.{name}.")
-        folded |= changed
-    return replace(config, heads=heads), folded
+    tensors = dict(checkpoint.tensors)
+    for name in own:
+        kind, options = _find_base(own, name)
+        place = f"heads.{kind.key()}."
+        tensors = {
+            key.replace(f"heads.{module_name(name)}.", place): tensor
+            for key, tensor in tensors.items()
+        }
+        heads[kind.key()], changed = kind.in_class(options, tensors, place)
+        tensors |= changed
+    config = replace(checkpoint.config, heads=heads)
+    return replace(checkpoint, config=config, tensors=tensors)
+
+
+def _find_base(heads: Mapping[str, HeadOptions], name: str) -> tuple[Any, HeadOptions]:
+    """Return the class of a head, or the first one that it extends with equal scores; its keys."""
+    own = HEADS.load_class(name)
+    kind: Any = next(each for each in reversed(own.__mro__) if "target" in vars(each))
+    if kind.key() in heads or (kind.logits, kind.scores) != (own.logits, own.scores):
+        return own, heads[name]
+    keys = (key.name for key in fields(kind.Options))
+    return kind, kind.Options(**{key: getattr(heads[name], key) for key in keys})
 
 
 def label_note(config_json: Mapping[str, Any]) -> list[str]:

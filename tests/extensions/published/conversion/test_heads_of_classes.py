@@ -1,12 +1,21 @@
 """Which head a class of transformers has: each head declares its class, and reads the labels of
 config.json."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from clozeline.extension_list import HIDE
+from clozeline.extensions.published.conversion.export import export_checkpoint
 from clozeline.extensions.published.conversion.task_heads import TaskHeadNames, endings, read_head
+from clozeline.extensions.published.verification import load_and_compare
 from clozeline.model.registries import HEADS
+from tests.extensions.published.conversion.test_export import checkpoint_of
+from tests.extensions.published.peers import export_to
+from tests.model.small_models import built
 from tests.refusals import refused
+from tests.temporary_module import temporary_module
 
 PLAIN = TaskHeadNames("classifier")
 
@@ -56,25 +65,6 @@ def test_labels_that_no_head_has_are_refused(ending, plain, message):
         read_head(ending, PLAIN, plain, 0.1)
 
 
-def test_a_head_of_another_package_has_no_class(monkeypatch):
-    """A subclass computes something else, whatever it inherits."""
-
-    class Focal(HEADS.load_class("classification")):
-        """A head of another package."""
-
-    endings.cache_clear()
-    monkeypatch.setattr(type(HEADS), "available", lambda _: ["classification", "focal"])
-    own = HEADS.load_class
-    monkeypatch.setattr(
-        type(HEADS), "load_class", lambda _, name: Focal if name == "focal" else own(name)
-    )
-
-    try:
-        assert endings() == {"classification": "ForSequenceClassification"}
-    finally:
-        endings.cache_clear()
-
-
 def test_a_hidden_extension_with_the_head_is_named(monkeypatch):
     monkeypatch.setenv(HIDE, "tasks")
     endings.cache_clear()
@@ -88,3 +78,61 @@ def test_a_hidden_extension_with_the_head_is_named(monkeypatch):
                 read()
     finally:
         endings.cache_clear()
+
+
+OWN = """
+    from clozeline.configuration.config import config_class
+    from clozeline.{module} import {base} as Base
+
+    class {name}Head(Base):
+        @config_class
+        class Options(Base.Options):
+            z: float = 0.1
+
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.z = self.options.z
+
+        def forward(self, hidden, tensors):
+            return super().forward(hidden, tensors) * (1 + self.z)
+"""
+SCALED = """
+        def logits(self, hidden):
+            return super().logits(hidden) * self.z
+"""
+ACTIVATED = """
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.act = self.norm
+"""
+MASKED = ("model.heads.masked_lm", "MaskedLMHead", {})
+CLASSES = (
+    "extensions.tasks.heads.classification",
+    "ClassificationHead",
+    {"hidden": "tanh", "classes": 3},
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "expected"),
+    [
+        (MASKED, "", "ForMaskedLM, scores"),
+        (CLASSES, "", "ForSequenceClassification, scores"),
+        (MASKED, SCALED, "model.heads: .* own"),
+        (MASKED, ACTIVATED, "other scores"),
+    ],
+)
+def test_a_head_with_another_loss_is_exported_as_the_head_that_it_extends(
+    tmp_path, base, changes, expected
+):
+    """One with other scores is refused."""
+    module, kind, keys = base
+    source = OWN.format(module=module, base=kind, name="Own") + changes
+
+    with temporary_module(HEADS.package, "own", source, tmp_path):
+        model = built("encoder", heads={"own": {"weight": 1.0, "z": 0.5, **keys}}, eps=1e-12)
+        checkpoint = checkpoint_of(model, model_type="bert")
+        with refused(expected) if changes else nullcontext():
+            export = export_checkpoint(checkpoint)
+            folder = export_to(tmp_path / "out", export)
+            assert expected in load_and_compare(folder, folder, replace(export, model=checkpoint))
