@@ -21,7 +21,7 @@ class RecordedSeries:
     factor: float = 1.0
     """factor of the number"""
     headline: bool = False
-    """true if the last value is also one of the run's headline figures"""
+    """true if the last value is also one of the run's headline figures, and in its status"""
 
     @property
     def title(self) -> str:

@@ -134,6 +134,13 @@ class Recorder:
             figures = {key: record[key] for key in ("step", "samples", "loss")}
             if (left := self._display.seconds_left) is not None:
                 figures["estimated_end"] = time.time() + left
+            figures["figures"] = {
+                chart.label: value
+                for hook in self._engine.hooks
+                for chart in hook.charts
+                if chart.headline
+                for _, value in chart.points([record])
+            }
             self._journal.progress(steps=self._engine.config.steps, **figures)
 
         if stream["skipped_blocks"] > self._skipped_blocks:
