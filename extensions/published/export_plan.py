@@ -20,7 +20,6 @@ from clozeline.extensions.published.conversion.export import (
     split_models,
 )
 from clozeline.extensions.published.conversion.published_texts import find_published
-from clozeline.extensions.published.conversion.task_heads import fold_heads
 from clozeline.model.build import Model
 from clozeline.model.checkpoints.checkpoint import Checkpoint, build_checkpoint
 from clozeline.model.checkpoints.sources import NewModel
@@ -264,8 +263,8 @@ def _with_published(
     if tokenizer is not None and PublishedMetadata.find(tokenizer).pad_by_eos:
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
     checkpoint = continue_published(checkpoint, published) if published else checkpoint
-    heads = fold_heads(checkpoint).config.heads
-    if checkpoint.config.architecture == "decoder" and heads.keys() != {"lm"}:
+    config = checkpoint.config
+    if config.architecture == "decoder" and {*config.targets.values()} != {"lm"}:
         # classes with heads of rows read the state before the first pad
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, **pads})
     return checkpoint

@@ -104,8 +104,8 @@ class HeadOptions:
     def differences(
         self, other: "HeadOptions", architecture: str
     ) -> dict[str, tuple[object, object]]:
-        """Return the keys that make it compute something else than `other`, with both values."""
-        keys = computing_keys(self).keys() - self.compared_apart
+        """Return the keys of `other` that make it compute something else, with both values."""
+        keys = computing_keys(other).keys() - self.compared_apart
         values = {key: (getattr(self, key), getattr(other, key)) for key in sorted(keys)}
         return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 

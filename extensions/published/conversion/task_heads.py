@@ -1,7 +1,7 @@
 """Task heads in the classes of transformers: their tensors and their keys of config.json."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ from clozeline.extension_list import HIDE
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.head import (
     ClassifierOptions,
-    HeadOptions,
     default_labels,
     module_name,
 )
@@ -115,32 +114,24 @@ def write_head(
 def fold_heads(checkpoint: Checkpoint) -> Checkpoint:
     """Return the model with heads as classes have them; see `Head.in_class`.
 
-    A head that extends one of ours, and changes its loss alone, becomes that one.
+    A head that extends one of ours, and has its scores, becomes that one.
     """
-    own = checkpoint.config.heads
     heads = {}
     tensors = dict(checkpoint.tensors)
-    for name in own:
-        kind, options = _find_base(own, name)
-        place = f"heads.{kind.key()}."
+    for name, options in checkpoint.config.heads.items():
+        own = HEADS.load_class(name)
+        kind: Any = next(each for each in reversed(own.__mro__) if "target" in vars(each))
+        has_others = (kind.logits, kind.scores) != (own.logits, own.scores)
+        if has_others or kind.key() in checkpoint.config.heads:
+            kind = own
+        place = f"heads.{module_name(kind.key())}."
         tensors = {
             key.replace(f"heads.{module_name(name)}.", place): tensor
             for key, tensor in tensors.items()
         }
         heads[kind.key()], changed = kind.in_class(options, tensors, place)
         tensors |= changed
-    config = replace(checkpoint.config, heads=heads)
-    return replace(checkpoint, config=config, tensors=tensors)
-
-
-def _find_base(heads: Mapping[str, HeadOptions], name: str) -> tuple[Any, HeadOptions]:
-    """Return the class of a head, or the first one that it extends with equal scores; its keys."""
-    own = HEADS.load_class(name)
-    kind: Any = next(each for each in reversed(own.__mro__) if "target" in vars(each))
-    if kind.key() in heads or (kind.logits, kind.scores) != (own.logits, own.scores):
-        return own, heads[name]
-    keys = (key.name for key in fields(kind.Options))
-    return kind, kind.Options(**{key: getattr(heads[name], key) for key in keys})
+    return replace(checkpoint, config=replace(checkpoint.config, heads=heads), tensors=tensors)
 
 
 def label_note(config_json: Mapping[str, Any]) -> list[str]:

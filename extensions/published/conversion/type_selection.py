@@ -60,7 +60,7 @@ def find_map(
         if (reason := maps[0].read_only) is not None:
             raise ConfigurationError(f"a model of type {model_type} cannot be exported: {reason}")
     else:  # general types before those that derive from them
-        exportable = [map_class for map_class in _all_maps() if map_class.read_only is None]
+        exportable = [each for each in MODEL_TYPES.classes().values() if each.read_only is None]
         maps = [map_class() for map_class in sorted(exportable, key=lambda cls: len(cls.__mro__))]
 
     maps += [variant for key_map in maps for variant in key_map.variants()]
@@ -162,7 +162,3 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
         position = replace(config.position, offset=offset)
         for rows in types:
             yield replace(config, position=position, type_vocab_size=rows)
-
-
-def _all_maps() -> list[type[KeyMap]]:
-    return [*MODEL_TYPES.classes().values()]
