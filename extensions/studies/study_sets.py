@@ -11,9 +11,10 @@ from clozeline.configuration.overrides import merge, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.studies.study_plan import StudySets, Variant, find_study_file
 from clozeline.files import publish_yaml, read_json
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.stages import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.recipe import Recipe, load_stage_part
 from clozeline.tools.start.multirun.runner import PlannedCommand, write_pages
 
 _UNCHANGED_TEXT_KEYS: Final = {
@@ -107,7 +108,8 @@ def make_all_sets(
             tokenizer = {"path": str(made[changes].parent / "train_tokenizer" / "tokenizer")}
             shared = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
 
-    dropped = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
+    stages = recipe.keys() & {*all_stages()}
+    dropped = {name: None for name in stages if not load_stage_part(name, "Stage").in_heldout}
     unchanged = merge(Recipe, shared, _UNCHANGED_TEXT_KEYS | dropped)
     return StudySets(
         {name: made[_changes(variant)] for name, variant in variants.items()},

@@ -39,6 +39,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     """Cleans documents in one pass over the units of the plan."""
 
     name = "clean"
+    in_heldout = True
     cpu_seconds_per_mb = 1.2
     writes_documents = True
     equations = (

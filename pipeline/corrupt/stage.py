@@ -273,6 +273,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
 
     name = "corrupt"
     after = ("group",)
+    in_heldout = True
     cpu_seconds_per_mb = 0.022
     equations = (_SAMPLE_EQUATION,)
     needs = ("group",)

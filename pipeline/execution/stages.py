@@ -122,6 +122,9 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """stages that run after it, in a recipe that has them"""
     needs: ClassVar[tuple[str, ...]] = ()
     """other stages that the recipe must have"""
+    in_heldout: ClassVar[bool] = False
+    """true if no set can be made without it: a study makes held-out sets by these stages alone, so
+    that no other drops, repeats or changes their texts"""
     writes_documents: ClassVar[bool] = False
     """true if later stages read documents from its folder"""
     writes_tokenizer: ClassVar[bool] = False

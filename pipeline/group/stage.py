@@ -315,6 +315,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     name = "group"
     after = ("encode",)
+    in_heldout = True
     cpu_seconds_per_mb = 0.026
     equations = (
         _TOKEN_EQUATION,

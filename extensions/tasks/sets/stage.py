@@ -335,6 +335,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     name = "tasks"
     after = ("corrupt",)
+    in_heldout = True
     cpu_seconds_per_mb = 2.5
     equations = (_ROW_EQUATION,)
 

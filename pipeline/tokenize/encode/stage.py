@@ -67,6 +67,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     name = "encode"
     after = ("tokenizer",)
+    in_heldout = True
     cpu_seconds_per_mb = 0.31
     needs = ("clean",)
     equations = (

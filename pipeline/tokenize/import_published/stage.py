@@ -60,6 +60,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     name = "tokenizer"
     after = ("train_tokenizer",)
+    in_heldout = True
     writes_tokenizer = True
 
     def _add(self) -> tuple[str, ...]:

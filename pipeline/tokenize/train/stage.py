@@ -39,6 +39,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
     name = "train_tokenizer"
     after = ("dedup",)
+    in_heldout = True
     cpu_seconds_per_mb = 0.62
     needs = ("clean",)
     writes_tokenizer = True

@@ -1,7 +1,10 @@
 """Studies: equal operations, sets by variant, tables, and a small one from begin to end."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +31,7 @@ from clozeline.extensions.studies.study_sets import (
 from clozeline.extensions.tasks.finetuning_scores import scores_path
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import build_model
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.start.multirun import runner
@@ -238,6 +242,40 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         open_shards(folders["own"] / "causal_lm/train").manifest.tokenizer.fingerprint
         not in tokenizers
     )
+
+
+def test_a_heldout_set_has_the_stages_alone_that_say_so(study, tmp_path):
+    """Nothing of an extension that a study does not know, such as a stage of an installed one."""
+    parts = yaml.safe_load((study / "study.yaml").read_text())
+    parts["pipeline"] |= {"word_counts": {}, "dedup": {}, "balance": {"alpha": 0.5}}
+    (study / "study.yaml").write_text(yaml.safe_dump(parts))
+    info = tmp_path / "mylab-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylab\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[clozeline.extensions]\nmylab = mylab\n")
+    mylab = Path(__file__).parents[4] / "docs/mylab"
+    script = f"""
+from pathlib import Path
+from clozeline.extensions.studies import study_sets
+from clozeline.extensions.studies.study_plan import load_study
+study_sets.PlannedCommand.execute = lambda self: None
+folder = Path({str(study)!r})
+study_sets.make_all_sets(folder, Path("out"), load_study(folder)[1], "a.txt", {{"prose": "b.txt"}})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(mylab), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+    kept = yaml.safe_load((tmp_path / "out/recipes/heldout-prose.yaml").read_text())
+    stages = {name for name in (*all_stages(), "word_counts") if kept.get(name) is not None}
+
+    assert stages == {"clean", "tokenizer", "encode", "group", "corrupt"}
 
 
 def test_a_variant_reads_its_sources_and_the_sets_of_others(study, tmp_path, monkeypatch):
