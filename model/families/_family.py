@@ -47,11 +47,27 @@ class ModelFamily(Declared, nn.Module, ABC):
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches that it would misread: by name, what it expects, and what to do."""
     read_keys: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("vocab_multiple", "init_from", "init", "adapter", "quantization", "position.maximum"),
-            *("head_dim", "emb_dim", "out_dim", "tied", "out_scale", "final_logit_softcapping"),
-            *("norm", "eps", "activation", "gated", "qk_scale", "bias", "dropout"),
-        }
+        (
+            "vocab_multiple",
+            "init_from",
+            "init",
+            "adapter",
+            "quantization",
+            "position.maximum",
+            "head_dim",
+            "emb_dim",
+            "out_dim",
+            "tied",
+            "out_scale",
+            "final_logit_softcapping",
+            "norm",
+            "eps",
+            "activation",
+            "gated",
+            "qk_scale",
+            "bias",
+            "dropout",
+        )
     )
     """Keys of `ModelConfig` that it reads, besides sizes, or their groups; by default those of the
     parts around attention. Any other must have its default. "*": all, as a `Stack` does."""

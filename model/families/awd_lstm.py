@@ -33,9 +33,7 @@ class AwdLstm(ModelFamily):
     reads = (INPUT_IDS,)
     prevents: ClassVar = {FIXED_GRAPHS, COMPARED_LAYERS}
     unsupported = PARTS
-    read_keys = READ_KEYS | {
-        *("tied", "dropout.embedding", "dropout.hidden", "dropout.output"),
-    }
+    read_keys = READ_KEYS | {"tied", "dropout.embedding", "dropout.hidden", "dropout.output"}
     config: Options
 
     @config_class

@@ -28,7 +28,10 @@ class MobileBert(ModelFamily):
     layered = True
     reads = ROW_TEXT
     read_keys = ModelFamily.read_keys | {
-        *("kv_heads", "attn_logit_softcapping", "type_vocab_size", "position.offset"),
+        "kv_heads",
+        "attn_logit_softcapping",
+        "type_vocab_size",
+        "position.offset",
     }
     fixed: ClassVar = {
         "norm_place": "post",

@@ -49,6 +49,7 @@ class ReadStage(Stage[None, ReadCounts]):
     """Stores the documents of all inputs whose readers fetch them."""
 
     name = READ_FOLDER
+    equations = ()
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)

@@ -134,8 +134,11 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     cpu_seconds_per_mb: ClassVar[float] = 0.0
     """CPU seconds per MB of text that `--plan` expects before the stage has run, measured with one
     set on one core (docs/clusters.md)"""
-    equations: ClassVar[tuple[Equation, ...]] = ()
-    """accounting equations: they check the counts of the stage, and say what tables show"""
+    equations: ClassVar[tuple[Equation, ...]] = (
+        Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
+    )
+    """accounting equations: they check the counts of the stage, and say what tables show; by
+    default of a stage that keeps or rejects each document"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from clozeline.configuration.config import validate
 from clozeline.errors import IntegrityError
-from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.runner import check_handover
-from clozeline.pipeline.recipe import load_recipe, load_stage_part
+from clozeline.pipeline.execution.stages import Stage
+from clozeline.pipeline.recipe import Recipe, load_recipe, load_stage_part
+from tests.pipeline import miniature
 
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
@@ -30,7 +32,14 @@ ALONE = {
     "corrupt": "objectives.en objectives.tokens objectives.und",
 }
 """Counts that no other one of a run tells: of a set or a source, its first name and the last."""
-STAGES = [load_stage_part(name, "Stage") for name in all_stages() if name in ALONE]
+STAGES = [load_stage_part(name, "Stage") for name in miniature.STAGES if name in ALONE]
+
+
+@pytest.mark.parametrize("name", miniature.STAGES)
+def test_each_stage_runs_in_the_complete_recipe_and_has_counts(name):
+    assert f"\n{name}:" in miniature.COMPLETE
+    assert ALONE[name]
+    assert load_stage_part(name, "Stage").equations
 
 
 def numbers(counts, *above):
@@ -79,3 +88,26 @@ def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(coun
             silent.add(f"{above[0]}.{key.partition(' ')[0]}" if above else key)
 
     assert silent == {*ALONE[STAGES[number].name].split()}
+
+
+class OwnStage(Stage):
+    """A stage of a user that writes documents, and says nothing of its counts."""
+
+    name = "own"
+    writes_documents = True
+    passes = row = None
+
+
+@pytest.mark.parametrize(
+    "counts", [{}, {"documents_in": 40, "documents_out": 30}, {"documents_out": 40}]
+)
+def test_a_stage_without_counts_fails_by_its_name(counts):
+    stage = OwnStage(validate(Recipe, {"corpus": "own", "output": "out"}, "recipe"))
+    after = SimpleNamespace(folder=stage.folder, name="encode", count_read_documents=lambda _: [40])
+
+    def run():
+        stage.check(counts)
+        check_handover(SimpleNamespace(stage=stage, counts=counts), after, {})
+
+    with pytest.raises(IntegrityError, match="own"):
+        run()

@@ -148,10 +148,6 @@ _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
 """Limits for reading the first bytes of a file, which takes little memory."""
 
 
-class _UnreadContent(ConfigurationError):
-    """No reader reads a content."""
-
-
 def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     """Return the reader of a file, or the format of an archive, and whether it can be split.
 
@@ -168,7 +164,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
         return archive, False
 
     if head.startswith(b"filedesc://"):
-        raise _UnreadContent(
+        raise ConfigurationError(
             f"{path}: ARC files are not supported: convert it to WARC with `warcio recompress "
             f"{path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
@@ -177,7 +173,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
     by_suffix = None if by_content else _match_suffix(path)
     name = by_content or by_suffix or _FALLBACK_READER
     if by_suffix and (tool := find_tool("", head)):
-        raise _UnreadContent(
+        raise ConfigurationError(
             f"{path}: the content does not match the file name: {tool}. To read the file anyway, "
             f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
@@ -211,7 +207,8 @@ def detect_members(
         reader = ""
 
         if isinstance(member, MemberFile):
-            with suppress(_UnreadContent):
+            # a content of an unsupported type has no reader
+            with suppress(ConfigurationError):
                 reader = detect_reader(member, named)[0]
             # without a configured reader, a guess is not enough
             if named is None and member.stat().st_size and is_fallback_reader(member, reader):

@@ -71,7 +71,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     cpu_seconds_per_mb = 0.31
     needs = ("clean",)
     equations = (
-        Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
+        *Stage.equations,
         # the text of all tokens is compared with the original
         Equation(["tokens", "target_tokens"], [("unknown_text", EACH, "tokens")]),
         Equation([("unknown_text", EACH, "unknown_characters")], ["unknown_reasons"]),

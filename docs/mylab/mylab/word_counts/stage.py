@@ -33,6 +33,7 @@ class WordCountsStage(Stage):
 
     name = "word_counts"
     after = ("dedup",)
+    equations = ()  # it writes no documents
 
     def passes(self):
         length = self.config.least_length
