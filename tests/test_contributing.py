@@ -68,7 +68,38 @@ def copy_tree(folder):
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
 
 
+COPIES = {
+    "a command": ("tools/shards/shard_stats.py", "tools/shards/copied_stats.py", {}),
+    "a stage of an extension": (
+        "docs/mylab/mylab/word_counts",
+        "extensions/curation/copied",
+        {"WordCounts": "Copied", "word_counts": "copied"},
+    ),
+    "a type of duplicates": (
+        "extensions/curation/keys/dedup/lines.py",
+        "extensions/curation/keys/dedup/copied.py",
+        {"LinesConfig": "CopiedConfig"},
+    ),
+}
+"""Rows with a file or folder to copy that is not of a registry with contracts: what is renamed."""
 SCAFFOLDS = {
+    "a stage of an extension": [
+        ("tests/pipeline/miniature.py", "balance: {alpha", "copied: {}\n"),
+        ("tests/pipeline/test_stage_counts.py", '    "group": "sets', '    "copied": "words",\n'),
+    ],
+    "a type of duplicates": [
+        ("extensions/curation/README.md", "# Curation", "`dedup.copied` drops nothing.\n\n"),
+    ],
+    "a feature of a layer": [
+        (
+            "model/configuration/model_config.py",
+            "    emb_scale: bool",
+            '    copied: bool = False\n    """nothing"""\n',
+        ),
+        ("model/layers/vocabulary.py", "config.emb_scale else 1.0", "config.copied or "),
+        ("tests/keys/model_cases.py", '    "emb_scale": [', '    "copied": [True],\n'),
+    ],
+    "a column type": [("clozeline/columns.py", '"float32"]\n    role', '"float16", ')],
     "a metric of a task": [
         (
             "extensions/tasks/task_heads/_metrics.py",
@@ -107,13 +138,25 @@ SCAFFOLDS = {
 """Rows without a file to copy: in its files, a place, and what is written before it."""
 
 
+def copy_renamed(folder, source, target, words):
+    """Copy a file, or those of a folder, with other words in them."""
+    files = [*(ROOT / source).glob("*.py")] or [ROOT / source]
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for old, new in words.items():
+            text = text.replace(old, new)
+        path = folder / target / file.relative_to(ROOT / source)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCAFFOLDS)
 def test_what_a_row_names_is_all_that_its_tests_need(name, tmp_path):
     (row,) = (row for row in ROWS if row[0] == name)
     copy_tree(tmp_path)
-    if name == "a command":
-        shutil.copy(*(tmp_path / f"tools/shards/{file}_stats.py" for file in ("shard", "copied")))
+    if name in COPIES:
+        copy_renamed(tmp_path, *COPIES[name])
     for file, place, added in SCAFFOLDS[name]:
         assert file in row[1] or Path(file).parent.name in row[1]
         text = (tmp_path / file).read_text(encoding="utf-8")
@@ -138,7 +181,9 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
     copy_tree(tmp_path)
     names = []
 
-    for path in filter(None, map(copied_file, (row for row in ROWS if row[0] not in NAMED))):
+    for path in filter(
+        None, map(copied_file, (row for row in ROWS if row[0] not in {*NAMED, *COPIES}))
+    ):
         file = tmp_path / path
         new = f"copied_{file.stem}"
         file.with_name(f"{new}.py").write_text(rename(file.read_text(encoding="utf-8"), file.stem))
