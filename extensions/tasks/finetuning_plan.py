@@ -7,9 +7,11 @@ from typing import Final
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import plural
+from clozeline.extensions.tasks.readers import is_task
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
+from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.figures import last_heldout
 from clozeline.train.logs.json_lines import read_lines
 
@@ -70,7 +72,10 @@ def plan_finetuning(
 
 
 def note_on_body(body: Path) -> str | None:
-    """Return a line for a run that learned too little for most tasks, by its held-out losses."""
+    """Return a line for a run that learned too little for most tasks, by its held-out losses.
+
+    The losses of a run that learned a task are none of texts.
+    """
     results = last_heldout(read_lines(body / "metrics.jsonl")).values()
     gains = [
         result["unigram_entropy"] - result["loss"]
@@ -78,7 +83,7 @@ def note_on_body(body: Path) -> str | None:
         if result["unigram_entropy"] and result["loss"] is not None
     ]
     gain = max(gains, default=_ENOUGH)
-    if gain >= _ENOUGH:
+    if gain >= _ENOUGH or any(is_task(recorded.objective) for recorded in read_sets(body)):
         return None
     side = "below" if gain > 0 else "above"
     return (

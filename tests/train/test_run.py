@@ -270,3 +270,16 @@ def test_a_start_after_a_run_without_a_checkpoint_says_so(one_rank, tmp_path, sh
 
     assert one_rank.run(start, new, []) == [(0, "")]
     assert not events(tmp_path / "new", "nothing_saved")
+
+
+def test_a_resumed_run_says_which_steps_its_curves_lack(one_rank, tmp_path, shards):
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=6)
+
+    for last in (6, 7, 8):
+        assert one_rank.run(start, config, [f"steps={last}"]) == [(0, "")]
+        if last == 6:
+            (tmp_path / "run" / "metrics.jsonl").unlink()
+
+    (event,) = events(tmp_path / "run", "records_lost")
+
+    assert (event["first"], event["last"]) == (1, 6)

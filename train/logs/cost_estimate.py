@@ -17,7 +17,6 @@ from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
@@ -87,8 +86,9 @@ class SetCost:
     rows: int
     epoch_rows: int
     """rows with the filler at the end of an epoch"""
+    tokens_per_row: float
     flops_per_row: float
-    """mean over real rows"""
+    """means over real rows"""
 
     def count_real_rows(self, rows: float) -> float:
         """Return how many of the first `rows` rows of the set are not filler."""
@@ -102,8 +102,6 @@ class PhaseCost:
 
     steps: int
     rows_per_step: int
-    tokens_per_row: float
-    """mean over the rows of the mixture"""
     shares: dict[str, float]
     """set → its share of the rows"""
     sets: tuple[SetCost, ...]
@@ -188,9 +186,14 @@ class CostEstimate:
         counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
         yield f"model      {sum(parts.values()):,} parameters: {counts}"
 
-        # rows, tokens and passes
-        rows_read = sum(phase.rows for phase in self.phases)
-        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        # rows, tokens and passes, without filler
+        read = [
+            (each.count_real_rows(phase.rows * each.weight), each)
+            for phase in self.phases
+            for each in phase.sets
+        ]
+        rows_read = sum(count for count, _ in read)
+        tokens = sum(count * each.tokens_per_row for count, each in read)
         sets = distinct_sets(self.datasets.phases)
         length = tokens / rows_read
         yield f"data       {self.datasets.rows:,} rows of {length:.1f} tokens on average"
@@ -207,7 +210,7 @@ class CostEstimate:
                 f"{steps if len(self.phases) > 1 else ''}"
             )
 
-        passes = rows_read / sum(_epoch_rows(shards, config) for shards in sets)
+        passes = rows_read / sum(len(shards) for shards in sets)
         reads = (
             f"the model reads every text {passes:.1f} times"
             if passes >= 1
@@ -279,6 +282,7 @@ def estimate_cost(
 def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
     remaining = config.last_step
     position = 0
+    lanes = config.data.lane_count
 
     for phase in datasets.phases:
         end = phase.until_samples
@@ -286,32 +290,29 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
             continue
 
         # tokens and FLOPs per row, averaged over the mixture
-        figures = np.array([_cost_of_row(source, config, model) for source in phase.sources])
+        figures = [_cost_of_row(source, config, model) for source in phase.sources]
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
         set_costs = tuple(
-            SetCost(weight, len(shards), _epoch_rows(shards, config), float(flops))
-            for weight, shards, (_, flops) in zip(weights, sets, figures, strict=True)
+            SetCost(weight, len(shards), -(-len(shards) // lanes) * lanes, *figures_of_row)
+            for weight, shards, figures_of_row in zip(weights, sets, figures, strict=True)
         )
 
-        real = [each.rows / each.epoch_rows for each in set_costs]  # filler has no tokens
-        tokens = float(np.average(figures[:, 0] * real, weights=mixture.counts))
+        # filler has no tokens
+        tokens = sum(
+            each.weight * each.tokens_per_row * each.rows / each.epoch_rows for each in set_costs
+        )
 
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
-        shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
+        shares = mixture.row_shares([len(shards) for shards in sets], lanes)
         shares_by_label = dict(zip(set_labels(sets), shares, strict=True))
-        yield PhaseCost(steps, batch, tokens, shares_by_label, set_costs)
+        yield PhaseCost(steps, batch, shares_by_label, set_costs)
         remaining = remaining - steps
         position = position + steps * batch
-
-
-def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
-    lanes = config.data.lane_count
-    return -(-len(shards) // lanes) * lanes
 
 
 def _cost_of_row(

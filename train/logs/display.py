@@ -33,6 +33,8 @@ _PRINTED_EVENTS: Final = {
     "lost": "the previous start was killed, or ended by the watchdog ({process})",
     "nothing_saved": "the previous start did {steps:,} steps, but no checkpoint is there: "
     "the run starts again at step 1, and its metrics are removed",
+    "records_lost": "metrics.jsonl has no record of steps {first:,} to {last:,}: "
+    "the curves do not show them",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; "
     "the newest valid checkpoint is used",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",

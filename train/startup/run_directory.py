@@ -118,6 +118,9 @@ def prepare_directory(
     steps = last.get("step") or (last_status is not None and last_status.step)
     if steps and point.saved is None:
         announce("nothing_saved", steps=steps)
+    recorded = last.get("step", 0)
+    if recorded + config.log.every <= state.step and point.trunk is None:
+        announce("records_lost", first=recorded + 1, last=state.step)
     if problem:
         announce("tokenizer_refused", reason=problem)
     saved_stream = {} if point.saved is None else point.saved.stream

@@ -79,7 +79,7 @@ def test_operations_of_samples_follow_the_phases():
     Rows beyond the plan cost what the last do.
     """
     phases = tuple(
-        PhaseCost(steps, rows, 1.0, {}, (SetCost(1.0, 999, 999, flops),))
+        PhaseCost(steps, rows, {}, (SetCost(1.0, 999, 999, 1.0, flops),))
         for steps, rows, flops in ((3, 8, 10.0), (2, 16, 100.0))
     )
     nothing = None
@@ -223,3 +223,9 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
     assert [
         cost.flops_until(rows) / (row - attention) for rows in (20, 24, 40, 48)
     ] == pytest.approx([20, 20, 36, 40])
+
+    for steps, read in ((2, ("192 tokens", "80%")), (3, ("240 tokens", "1.0 times"))):
+        short = estimate_cost(tiny(steps=steps, **changes), model, datasets, 1)
+        said = "\n".join(short.lines(1e9))
+
+        assert all(part in said for part in ("20 rows of 12.0 tokens", *read))
