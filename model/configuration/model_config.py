@@ -154,7 +154,8 @@ class ModelConfig:
     position: PositionConfig = PositionConfig()
     """Position information."""
     emb_scale: bool = False
-    """Token embeddings times sqrt(dim)."""
+    """Token embeddings times sqrt(dim), before positions are added. Set it with `position.kind:
+    sinusoidal`, as in arXiv 1706.03762: sines have a size of 0.7, new embeddings of 0.02."""
     out_scale: bool = False
     """Hidden states times dim ** -0.5 before the lm projection (T5 v1.0)."""
     dropout: Annotated[DropoutConfig, Common()] = DropoutConfig()

@@ -188,7 +188,7 @@ class PositionConfig:
     """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys
     (arXiv 2104.09864), t5 adds a learned bias to the attention scores by bucketed distance (arXiv
     1910.10683). In the family xlnet, sinusoidal vectors encode distances and are compared with
-    queries."""
+    queries. Elsewhere they outweigh new token embeddings without `emb_scale`."""
     maximum: Width = 512
     """learned: positions of the table; a higher position id is an error. Other kinds: the longest
     row that an export declares."""

@@ -113,7 +113,8 @@ class TrainConfig(Extensible):
     """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact.
     auto: not on a GPU"""
     gradient_clipping: Annotated[float, Field(ge=0.0), Common()] = 1.0
-    """maximum gradient norm over all parameters; 0: no clipping"""
+    """maximum gradient norm over all parameters; 0: no clipping, as in Composer and in a PyTorch
+    loop unless they ask for it"""
     seed: Annotated[Natural, Common()] = 0
     """seed of initial weights and dropout"""
     steps: Annotated[MayChange[Positive | Literal["auto"]], Common()] = 1000

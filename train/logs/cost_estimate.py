@@ -219,6 +219,11 @@ class CostEstimate:
         average = " on average" if len(sets) > 1 else ""
         yield f"length     {config.last_step:,} steps, {tokens:,.0f} tokens: {reads}{average}"
 
+        falls = (config.schedule.type.__doc__ or "").partition("\n")[0]
+        limit = config.gradient_clipping
+        clipped = f" Gradients are clipped at norm {limit:g}." if limit else ""
+        yield f"schedule   {config.schedule.name}: {falls}{clipped}"
+
         # held-out sets
         evaluated = f"{self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
         yield f"held-out   {evaluated}" if self.heldout_rows else NOT_EVALUATED

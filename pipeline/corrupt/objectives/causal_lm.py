@@ -76,7 +76,8 @@ class CausalLM(Objective):
         architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
-        """Tokens in a full row, special tokens included."""
+        """Tokens in a full row, special tokens included. It has one label less: for the 2,048
+        labels of a row elsewhere, set 2049, and as many learned positions."""
         grouping: GroupingName = "packed"
         """Grouping to read."""
         separator: Literal["none", "sep", "eos"] = "eos"

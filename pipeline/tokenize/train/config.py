@@ -19,8 +19,10 @@ class TrainTokenizerConfig:
     name: Annotated[str, IsName(), Common()] = "byte_bpe"
     """algorithm: the name of a file in pipeline/tokenize/tokenizers/"""
     size: Annotated[int, Field(ge=1, le=2**31), Common()] = 32000
-    """vocabulary size, including special tokens and sentinels; if the text is too short, the
-    vocabulary is smaller and a warning says so"""
+    """vocabulary size, including 154 special ids: 7 special tokens, 128 sentinels, 3 modes and 16
+    reserved ids, so 32000 leaves 31,846 for text; `options: {sentinels: 0, modes: false, reserved:
+    0}` leaves all but 7. If the text is too short, the vocabulary is smaller and a warning says
+    so"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
     """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and
     wordpiece, 1 GB for all others (unigram needs about 30 bytes of memory per byte)"""

@@ -225,7 +225,8 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
     ] == pytest.approx([20, 20, 36, 40])
 
     for steps, read in ((2, ("192 tokens", "80%")), (3, ("240 tokens", "1.0 times"))):
-        short = estimate_cost(tiny(steps=steps, **changes), model, datasets, 1)
+        config = tiny(steps=steps, schedule={"name": "wsd"}, gradient_clipping=0.7, **changes)
+        short = estimate_cost(config, model, datasets, 1)
         said = "\n".join(short.lines(1e9))
 
-        assert all(part in said for part in ("20 rows of 12.0 tokens", *read))
+        assert all(part in said for part in ("20 rows of 12.0 tokens", "1 - sqrt", "0.7", *read))

@@ -40,7 +40,9 @@ class OptimizerOptions:
     weight_decay: float = Field(
         default=0.01,
         ge=0.0,
-        description="decoupled decay of matrices, ≥ 0; biases and norms have none",
+        description="decoupled decay of matrices, ≥ 0, times the rate of the step; biases and "
+        "norms have none. Composer does not multiply by the peak rate: divide its value by that, "
+        "and 1e-5 at 5e-4 is 0.02 here",
     )
     layer_decay: float | None = Field(
         default=None,

@@ -9,7 +9,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class WsdSchedule(Schedule):
-    """A rate that stays at the peak, then falls to `final` over the last `decay` of the horizon.
+    """A rate that stays at the peak, then falls to `final` as 1 - sqrt over the last `decay`.
 
     With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4):
     0.5, 0.293, 0.134, 0. With `decay` 1 the rate falls right after the warm-up: the schedule "1 -
@@ -21,7 +21,8 @@ class WsdSchedule(Schedule):
         """Options of warm-up, stable rate and decay."""
 
         decay: float = Field(default=0.2, gt=0.0, le=1.0)
-        """Share of the steps over which the rate falls, 0 < decay ≤ 1."""
+        """Share of the steps over which the rate falls, 0 < decay ≤ 1. It falls as 1 - sqrt, fast
+        at first; other trainers fall on a line, or exponentially."""
         decay_from: int | None = Field(default=None, ge=1)
         """Step after which the rate falls, instead of the share `decay`, ≥ 1. Where `output` holds
         a run without it, the start continues that run's checkpoint of this step in a folder of its

@@ -32,6 +32,9 @@ class ScoreOptions(LossOptions):
 class ScoresLoss(DistillationLoss):
     """T² KL(softmax(z_t / T) ‖ softmax(z_s / T)): summed over classes, averaged over labels.
 
+    `F.kl_div` with `reduction="batchmean"` divides by the first dimension alone: on [rows, tokens,
+    classes] it is larger by the tokens of a row.
+
     T² keeps the size of the gradient at every temperature. The teacher's scores are its logits [N,
     classes], or stored with the labels: `ids` [N, k] int64 and `weights` [N, k], probabilities at
     the same temperature; 0 = unused entry.
