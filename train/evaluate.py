@@ -136,6 +136,29 @@ def evaluate(
         engine.train(True)
 
 
+def has_finite_loss(engine: Engine, stream: Stream, most: int) -> bool:
+    """Return whether one of the first `most` batches of a stream has a finite loss.
+
+    The stream does not move. A collective call.
+    """
+    steps = stream.one_pass(engine.config.data.global_batch, most)
+    total = math.nan
+    engine.train(False)
+    try:
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            while not math.isfinite(total):
+                with engine.world.sharing_errors():
+                    batches = next(steps, [])
+                if not batches:
+                    return False
+                losses = [engine.losses(engine.inputs(batch, step=0)) for batch in batches]
+                totals = [float(loss.total) for each in losses for loss in each.values()]
+                (total,) = engine.world.sum_over_ranks([sum(totals)])
+    finally:
+        engine.train(True)
+    return True
+
+
 @contextmanager
 def averages_as_weights(engine: Engine) -> Iterator[None]:
     """Swap in the averaged weights, if there are any, inside the block; then swap back."""

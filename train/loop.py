@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,12 +10,13 @@ from clozeline.train.checkpoint.checkpoints import Checkpoints, load
 from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.global_batch import MicroBatch, MovableSource, next_batch_of_tokens
+from clozeline.train.data.global_batch import next_batch_of_tokens
+from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
-from clozeline.train.evaluate import Evaluation, HeldoutSet, evaluate
+from clozeline.train.evaluate import Evaluation, HeldoutSet, evaluate, has_finite_loss
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.optim.early_stopping import metric_value, should_stop, update_best
@@ -29,7 +29,7 @@ class TrainingJob:
     config: TrainConfig
     world: World
     engine: Engine
-    stream: MovableSource[MicroBatch]
+    stream: Stream
     heldout: Sequence[HeldoutSet]
     checkpoints: Checkpoints
     recorder: Recorder
@@ -61,18 +61,9 @@ class TrainingJob:
         )
         passes_milestone = any(tokens_before < limit <= state.tokens for limit in config.milestones)
         is_step_due = config.every != "auto" and _is_due(state.step, config.every)
-        # by time, but not during what may be a divergence: its checkpoints would replace good ones
-        may_diverge = self.config.on_divergence is not None and state.skipped_in_a_row
-        return (
-            is_evaluated
-            or passes_milestone
-            or is_step_due
-            or (self.pace.is_agreed and not may_diverge)
-        )
-
-    def has_diverged(self, state: TrainState) -> bool:
-        """Return whether a divergence ends at this step."""
-        return state.skipped_in_a_row >= self.config.max_consecutive_skips
+        # not during what may be a divergence: the newest checkpoint is from before it
+        is_regular_due = (is_step_due or self.pace.is_agreed) and not state.skipped_in_a_row
+        return is_evaluated or passes_milestone or is_regular_due
 
     def add_scores(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
         """Return the state with the held-out results of its step.
@@ -104,14 +95,10 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
     """Train from `state` until the run is complete or asked to stop; return the last, saved state.
 
     A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. If
-    only its held-out loss makes a step worth keeping, it is saved after its evaluation.
+    only its held-out loss makes a step worth keeping, it is saved after its evaluation. Weights
+    that are not finite are never saved, and a run ends only with a finite loss.
     """
     job.engine.observe_eval_losses(state.heldout_losses)
-
-    if job.config.on_divergence is not None and job.has_diverged(state):
-        with suppress(DivergedError):  # the last start was killed before it could return
-            state = _roll_back(job, state)
-
     saved_step = state.step
     is_stopped = False
     is_save_due = False
@@ -132,16 +119,32 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
         if not (job.checkpoints.finish() if is_last else job.checkpoints.poll()):
             saved_step = -1  # the last save failed
 
-        # save
-        if saved_step < state.step and (is_last or is_save_due):
+        # return to a checkpoint, or give up on a run that diverged; else save
+        is_due = saved_step < state.step and (is_last or is_save_due)
+        if reason := _explain_divergence(job, state, is_due, is_due and is_last and not is_stopped):
+            state = _roll_back(job, state, reason)
+            saved_step = state.step
+        elif is_due:
             saved_step = _save(job, state, saved_step, is_last=is_last)
 
-        # return to a checkpoint, or give up on a run that diverged
-        if job.has_diverged(state):
-            state = _roll_back(job, state)
-            saved_step = state.step
-
     return state
+
+
+def _explain_divergence(job: TrainingJob, state: TrainState, saves: bool, ends: bool) -> str:
+    """Return why a run has diverged, or ""; all ranks agree.
+
+    Weights are checked before a save, and at the end also losses, of as many batches as a run may
+    skip.
+    """
+    skips = state.skipped_in_a_row
+    most = job.config.max_consecutive_skips
+    if skips >= most:
+        return f"{skips} gradients in a row were not finite (max_consecutive_skips)"
+    if saves and not job.engine.zero.has_finite_weights():
+        return f"the weights are not finite numbers since step {state.step - skips}"
+    if ends and not has_finite_loss(job.engine, job.stream, most):
+        return f"no loss is a finite number since step {state.step - skips}"
+    return ""
 
 
 def _save(job: TrainingJob, state: TrainState, saved_step: int, *, is_last: bool) -> int:
@@ -158,7 +161,7 @@ def _save(job: TrainingJob, state: TrainState, saved_step: int, *, is_last: bool
     return state.step if is_saved else saved_step
 
 
-def _roll_back(job: TrainingJob, state: TrainState) -> TrainState:
+def _roll_back(job: TrainingJob, state: TrainState, reason: str) -> TrainState:
     """Return to a checkpoint from before a divergence; see `on_divergence`.
 
     Raises:
@@ -170,7 +173,6 @@ def _roll_back(job: TrainingJob, state: TrainState) -> TrainState:
     checkpoint = None
     limit = 0 if config is None else config.max_rollbacks
     skips = state.skipped_in_a_row
-    reason = f"{skips} gradients in a row were not finite (max_consecutive_skips)"
     job.checkpoints.finish()
 
     if config is not None and state.rollbacks < limit:

@@ -230,6 +230,12 @@ class Zero:
             : max(0, min(width, parameter.ds_numel - start))
         ]
 
+    @torch.no_grad()
+    def has_finite_weights(self) -> bool:
+        """Return whether all trained weights of all ranks are finite; a collective call."""
+        largest = (flat.norm(torch.inf) for flat, _ in self.flats() if flat.numel())
+        return all(self.world.gather(all(map(math.isfinite, largest))))
+
     def weights(self) -> list[Tensor]:
         """Return the tensors of the model's parameters on this rank."""
         shares = [getattr(parameter, "ds_tensor", None) for parameter in self._parameters]

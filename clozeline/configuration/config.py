@@ -56,7 +56,9 @@ MayChange: TypeAlias = Annotated[T, _MAY_CHANGE]
 _ONLY_TRAINING: Final = object()
 OnlyTraining: TypeAlias = Annotated[T, _ONLY_TRAINING]
 """Type of a key that does not change what given weights compute in evaluation mode."""
-_STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+_STRICT: Final = ConfigDict(
+    extra="forbid", arbitrary_types_allowed=True, defer_build=True, allow_inf_nan=False
+)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
 _COMPARISONS: Final = {"greater than or equal to": "at least", "less than or equal to": "at most"}

@@ -217,12 +217,12 @@ def go(folder, shards, function, *arguments):
     return run_checked(1, function, *arguments, "--config", str(config), folder=folder)
 
 
-KILLS = [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)]
+KILLS = [("checkpoint.json", 5), (".tmp-old-step-00000008", 1)]
 
 
 @pytest.mark.parametrize(("point", "occurrence"), mark_slow_but([], KILLS))
 def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, occurrence):
-    """Seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
+    """Four saves come before it, and it removes the step 8."""
     assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [
         -signal.SIGKILL
     ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -9,7 +10,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.checkpoint import save_pace
-from clozeline.train.checkpoint.stored_checkpoint import Index
+from clozeline.train.checkpoint.stored_checkpoint import Index, step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs.json_lines import read_lines
@@ -151,19 +152,31 @@ def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank, tmp_path, shard
     assert (code, "eeeeeeeeeeeeeeee" in message, "ffffffffffffffff" in message) == (64, True, True)
 
 
-def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
-    config = write_config(
-        tmp_path / "train.yaml", shards, tmp_path / "run", steps=40, schedule__steps=40
-    )
-    words = ["optimizer.learning_rate=1e30", "max_consecutive_skips=3", "gradient_clipping=0"]
-    ((code, message),) = one_rank.run(start, config, words)
+@pytest.mark.parametrize(
+    ("words", "message", "kept"),
+    [
+        (["optimizer.learning_rate=1e30"], "3 gradients in a row were not finite", [1]),
+        (["optimizer.learning_rate=1e300"], "step 1: the weights .* since step 1", []),
+        (["optimizer.learning_rate=1e300", "checkpoint.every=3"], "step 4: 3 gradients", []),
+        (["optimizer.learning_rate=1e30", "steps=1"], "step 1: no loss .* since step 1", []),
+        (["optimizer.learning_rate=1e30", "steps=2"], "step 2: no loss .* since step 1", [1]),
+    ],
+)
+def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards, words, message, kept):
+    """A rate of 1e30 leaves finite weights, but no finite loss."""
+    changes = {"steps": 40, "schedule": {"name": "constant"}, "checkpoint__every": 1}
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **changes)
+    words = ["max_consecutive_skips=3", "gradient_clipping=0", *words]
+    ((code, said),) = one_rank.run(start, config, words)
 
-    assert code == 76
-    assert "3 gradients in a row were not finite" in message
+    assert (code, bool(re.search(message, said))) == (76, True), said
+    assert [step_of(path.name) for path in steps_in(tmp_path / "run" / "checkpoints")] == kept
+    if "3 gradients" not in message:
+        return
 
     skips = events(tmp_path / "run", "skip")
 
-    assert [event["in_a_row"] for event in skips][-3:] == [1, 2, 3]
+    assert [event["in_a_row"] for event in skips] == [1, 2, 3]
     assert len(skips[-1]["rows_source_block_row"]) == 8
     assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["loss"] is None
 

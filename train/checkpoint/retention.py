@@ -25,18 +25,21 @@ def prune(
     """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
     Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not
-    counted. A checkpoint whose index cannot be read at this moment stays.
+    counted, and neither are those after steps that were skipped. A checkpoint whose index cannot be
+    read at this moment stays.
     """
     paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
     undamaged = [path for path in paths if path.name not in refused]
-    # keep the latest ones and every n-th
-    kept_names = {latest, *(path.name for path in undamaged[-keep_last:])}
+    # keep the latest, every n-th, and what cannot be read now: it may be the best, or a milestone
+    kept_names = {latest}
     if every := config.keep_every:
         kept_names |= {path.name for path in undamaged if step_of(path.name) % every == 0}
-    # keep what cannot be read now: it may be the best, or a milestone
     readable = readable_states(paths, lambda name, _: kept_names.add(name))
-    # keep the best of the held-out set and of early stopping, and milestones
     states = {path: readable[path] for path in undamaged if path in readable}
+    # keep the last ones; those of a divergence are not counted
+    sound = [path.name for path in undamaged if not states.get(path, {}).get("skipped_in_a_row")]
+    kept_names.update(sound[-keep_last:])
+    # keep the best of the held-out set and of early stopping, and milestones
     if config.keep_best and (best_kept := find_best(states)):
         kept_names.add(best_kept[1].name)
     if best := states.get(directory / latest, {}).get("best"):

@@ -187,19 +187,10 @@ class TrainConfig(Extensible):
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
             )
 
-        # count the saves between the divergence and its notice
-        steps = self.max_consecutive_skips
-        intervals = [
-            each
-            for each in (self.checkpoint.every, self.early_stop and self.evaluate.every)
-            if isinstance(each, int)
-        ]
-        saves = sum(any(step % each == 0 for each in intervals) for step in range(1, steps + 1))
-        if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
+        if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1):
             raise ValueError(
                 f"checkpoint.keep_last: on_divergence needs {needed} or more (rollback "
-                f"{rollback.rollback}, and {saves} saves in the {steps} steps of a divergence), "
-                f"got {kept}"
+                f"{rollback.rollback}, and the one whose weights may be the cause), got {kept}"
             )
 
     @property

@@ -47,13 +47,6 @@ class BatchSource(Protocol[MicroBatch_co]):
         """Return this rank's micro-batches of the next global batch."""
 
 
-class MovableSource(BatchSource[MicroBatch_co], Protocol[MicroBatch_co]):
-    """A source that can continue from another position."""
-
-    def set_position(self, samples: int) -> None:
-        """Continue after `samples` rows."""
-
-
 class CountingHead(Protocol):
     """The part of a head that counting needs."""
 

@@ -134,7 +134,7 @@ def loss_history(records: Sequence[Record], name: str) -> LossHistory:
 
 def diagnose(history: LossHistory) -> Diagnosis | None:
     """Return what is wrong with a run by its losses; None if nothing is wrong or known."""
-    if not history.heldout:
+    if not history.heldout or not math.isfinite(history.heldout[-1][1]):
         return None
     if _is_memorized(history):
         return Diagnosis.MEMORIZED
@@ -156,7 +156,7 @@ def diagnose(history: LossHistory) -> Diagnosis | None:
 
 def _is_memorized(history: LossHistory) -> bool:
     """Return whether the training loss kept falling, but the held-out loss rose or stayed high."""
-    if not history.training or history.lowest is None or not math.isfinite(history.heldout[-1][1]):
+    if not history.training or history.lowest is None:
         return False
     step, last = history.heldout[-1]
     training = history.training_loss_at(step)

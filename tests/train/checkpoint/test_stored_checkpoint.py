@@ -242,17 +242,19 @@ def test_removal_hides_first(tmp_path, monkeypatch):
 def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens_stay(tmp_path):
     """Step 3 has exactly 300 tokens.
 
-    450 and 451 tokens are first passed by step 5, which has 500.
+    450 and 451 tokens are first passed by step 5, which has 500. The steps 7 and 8 were skipped, so
+    6 is the last one that counts.
     """
     for step in range(1, 9):
         state = {"step": step, "tokens": 100 * step, "best": {"step": 2}}
+        state["skipped_in_a_row"] = max(0, step - 6)
         (tmp_path / f"step-{step:08d}").mkdir()
         Index(state, {}, {}, [], {}).write(tmp_path / f"step-{step:08d}")
 
     config = CheckpointConfig(keep_last=1, at=("300 tokens", "450 tokens", "451 tokens"))
     prune(tmp_path, "step-00000008", 1, config, ())
 
-    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "6", "8"]
 
 
 def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path, capsys):

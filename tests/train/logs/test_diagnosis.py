@@ -114,7 +114,7 @@ CASES = {
         (5.0, 4.6, 4.2, 3.9),
         (math.inf, math.inf, math.inf, math.inf),
         (6.05, None, None),
-        Diagnosis.ABOVE_FREQUENCIES,
+        None,
     ),
     "texts: frequencies alone": (
         (6.3, 6.1, 6.08, 6.07),
