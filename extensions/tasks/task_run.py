@@ -19,6 +19,7 @@ from clozeline.extensions.tasks.task_heads import task_head_of
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.manifest import folders_beside
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -126,7 +127,8 @@ def open_task_run(
             first = data.first_set
         else:  # a folder that was made of a run
             first = paths.sets[0] if paths.sets else Path(trained.sets[0].path)
-        folder = first.parent.parent if first.name == _MANIFEST else first.parent
+        above = folders_beside(first)
+        folder = next((each for each in above if (each / split).is_dir()), above[0])
 
     if not folder.is_dir():
         raise ConfigurationError(

@@ -26,6 +26,7 @@ from pydantic.functional_validators import AfterValidator, PlainValidator, model
 
 from clozeline.checksummed_json import refuse_newer
 from clozeline.columns import Role
+from clozeline.configuration.paths import local_path
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import open_regular, parse_json
 from clozeline.pipeline.block_options import Codec, Container
@@ -383,6 +384,15 @@ def manifest_path(path: Path | str) -> Path:
     """Return the path of a manifest, given its path or its folder."""
     path = Path(path)
     return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
+
+
+def folders_beside(path: Path) -> list[Path]:
+    """Return where the neighbors of a set are.
+
+    That is the folder above its own one, as the path is given, and with symbolic links resolved.
+    """
+    manifest = manifest_path(local_path(path)).absolute()
+    return list(dict.fromkeys(each.parent.parent for each in (manifest, manifest.resolve())))
 
 
 def _describe_folder(path: Path) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clozeline.configuration.paths import as_url, local_path
+from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import EVALUATIONS
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.pipeline.shards.manifest import manifest_path
+from clozeline.pipeline.shards.manifest import folders_beside
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.parts import parts_of
@@ -159,12 +159,15 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
         return {"heldout": configured}
     if as_url(data.first_set) is not None:
         return {}
-    siblings = manifest_path(local_path(data.first_set)).parent.parent
-    folders = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
-    # `lexists`: a broken link is refused when it is opened, not ignored
-    return {
-        folder.name: path for folder in folders if os.path.lexists(path := folder / "manifest.json")
-    }
+    found: dict[str, Path] = {}
+    for siblings in folders_beside(data.first_set):
+        # `lexists`: a broken link is refused when it is opened, not ignored
+        found = found or {
+            folder.name: path
+            for folder in sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
+            if os.path.lexists(path := folder / "manifest.json")
+        }
+    return found
 
 
 def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:

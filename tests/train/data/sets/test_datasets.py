@@ -16,7 +16,12 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.datasets import check_languages, open_datasets, open_stream
+from clozeline.train.data.sets.datasets import (
+    check_languages,
+    heldout_paths,
+    open_datasets,
+    open_stream,
+)
 from clozeline.train.data.sets.recorded_sets import (
     plan_steps,
     read_sets,
@@ -301,3 +306,23 @@ def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     path.write_text(json.dumps(plain))
     with pytest.raises(IntegrityError, match=r"sets\.json is missing or damaged"):
         read_sets(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "beside_link", "found"),
+    [
+        ("links/set", (), "real/heldout"),
+        ("links/set/manifest.json", (), "real/heldout"),
+        ("links/set", ("dev_a",), "links/dev_a"),
+        ("real/train", (), "real/heldout"),
+    ],
+)
+def test_the_neighbors_of_a_linked_set_are_found(tmp_path, given, beside_link, found):
+    """Those next to the link are the user's choice."""
+    folders = ["real/train", "real/heldout", "links", *(f"links/{name}" for name in beside_link)]
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "manifest.json").touch()
+    (tmp_path / "links" / "set").symlink_to("../real/train")
+    paths = heldout_paths(DataConfig(shards=tmp_path / given))
+    assert list(paths.values()) == [tmp_path / found / "manifest.json"]
