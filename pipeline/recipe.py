@@ -18,6 +18,7 @@ from clozeline.configuration.added_keys import AddedKey, Extensible, add_keys
 from clozeline.configuration.config import (
     HOME_EXPANDED,
     LocalPath,
+    Natural,
     config_class,
     load_config,
     load_keys,
@@ -217,7 +218,7 @@ class Recipe(Extensible):
 
     corpus: Annotated[str, Field(min_length=1), Common()]
     """name of the corpus, part of every document uid: never change it after the first run"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63), Common()] = 1
+    seed: Annotated[Natural, Common()] = 1
     """seed of all random choices in the pipeline"""
     input: Annotated[list[InputEntry], BeforeValidator(_separate_options), Common()] = field(
         default_factory=list

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 
 from clozeline.command import run_command, stopping_at_signals
 from clozeline.command_line import asks_for_help, print_help, read_words
+from clozeline.configuration.config import Natural as Natural
+from clozeline.configuration.config import Positive as Positive
 from clozeline.configuration.paths import OutputPath as OutputPath
 from clozeline.configuration.paths import UserPath as UserPath
 from clozeline.errors import ConfigurationError
@@ -41,8 +43,6 @@ ModelPath: TypeAlias = Annotated[Path, BeforeValidator(find_model)]
 """Folder of a run or a model, or `hf://org/name`."""
 InputFile: TypeAlias = Annotated[UserPath, AfterValidator(require_file)]
 """A file that a command reads."""
-Natural: TypeAlias = Annotated[int, Field(ge=0)]
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 def run_tool(

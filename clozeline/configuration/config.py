@@ -97,6 +97,9 @@ ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, 
 Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
 """Names, such as those of columns."""
 
+Natural: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
+Positive: TypeAlias = Annotated[int, Field(ge=1, lt=1 << 63)]
+"""Integers that arrays hold; a larger seed would be another one."""
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=31_536_000)]
 """A time of a year or less, which every clock and library takes."""
 
@@ -341,6 +344,14 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         head = f"{where}: " if where else ""
         raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
     return value
+
+
+def check_arguments(schema: Any, where: str, **values: Any) -> Any:
+    """Validate arguments of a Python function as keys; numbers of numpy count as Python's."""
+    plain = {
+        name: value.item() if hasattr(value, "item") else value for name, value in values.items()
+    }
+    return validate(schema, plain, where)
 
 
 def _validate_light(schema: Any, data: Mapping[str, object]) -> tuple[None, list[str]]:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from clozeline.columns import UNDO, Feature, Role
+from clozeline.configuration.config import Natural, check_arguments
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.preview.chosen_tokens import (
     ChoiceEntry,
@@ -315,7 +316,10 @@ def corrupt_text(
 
     if not text.strip():
         raise ConfigurationError("corrupt_text: the text is empty; give one or more sentences")
-    if not 0 <= variant < _MOST_VARIANTS:
+    variant, seed = check_arguments(
+        dict[str, Natural], "corrupt_text", variant=variant, seed=seed
+    ).values()
+    if variant >= _MOST_VARIANTS:
         raise ConfigurationError(
             f"corrupt_text: expected a variant from 0 to {_MOST_VARIANTS - 1:,}, got {variant}"
         )

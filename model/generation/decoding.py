@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
 """Reason why a continuation ends: an end token, a stop string, `max_tokens`, or the end of the
@@ -39,7 +39,7 @@ class Decoding:
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Sample: draw among the fewest most probable tokens with this total mass (arXiv 1904.09751);
     null = all."""
-    seed: int = 0
+    seed: Natural = 0
     """Sample: seed of the draws; each depends only on the seed, the row and the step."""
     width: Annotated[int, Field(ge=1, le=4096)] | None = None
     """Beam: number of beams; null = 4. Unmask: number of fillings of a row to keep at each step;

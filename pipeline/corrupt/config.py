@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from clozeline import plugins
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.block_options import BlockRows, Compression, Container
 from clozeline.pipeline.registries import ObjectiveComponent
@@ -75,7 +75,7 @@ class ObjectiveEntry(NamedObjective):
     compression: Compression = field(default_factory=Compression)
     block_rows: BlockRows = "auto"
     """rows in a block, 1 to 65536, or `auto`: at most 4 MiB"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    seed: Natural | None = None
     """seed of corruption; default: the recipe's seed"""
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from clozeline.command_line import Positional
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import check_arguments, config_class
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer, row_parts
@@ -70,7 +70,9 @@ def view_of(
     added = None if columns is None else open_shards(columns)
     if added is not None:
         shards = JoinedShards(shards, [added])
-    if not 0 <= sample < rows:
+    numbers = check_arguments(dict[str, Natural], "view_of", sample=sample, limit=limit)
+    sample, limit = numbers.values()
+    if sample >= rows:
         raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
     rows_of_block = read_rows(shards, block).rows

@@ -6,11 +6,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, Positive, config_class
 from clozeline.configuration.described_keys import Common
 
-Positive = Annotated[int, Field(ge=1)]
-StepChoice: TypeAlias = Annotated[int, Field(ge=0)] | Literal["best"] | None
+StepChoice: TypeAlias = Natural | Literal["best"] | None
 """Step of a checkpoint to open; best: the one with the lowest loss on the first held-out set; None:
 the newest."""
 _MILESTONE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")

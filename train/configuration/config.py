@@ -15,6 +15,8 @@ from clozeline import plugins
 from clozeline.configuration.added_keys import Extensible, add_keys
 from clozeline.configuration.config import (
     MayChange,
+    Natural,
+    Positive,
     Seconds,
     config_class,
     fixed_keys,
@@ -44,9 +46,6 @@ from clozeline.train.registries import (
     RegularizerComponent,
     ScheduleComponent,
 )
-
-Positive = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
 
 
 @config_class

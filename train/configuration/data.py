@@ -9,15 +9,11 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, Natural, Positive, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.paths import UserPath, as_url
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
-
-Positive = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-
 
 OnlineEntries: TypeAlias = Annotated[
     list[Annotated[NamedObjective, inline_options(NamedObjective)]],

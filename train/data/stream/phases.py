@@ -57,10 +57,15 @@ def phase_of(
 def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Input]]:
     """Return phases; a single set is one endless phase."""
     single = Input(data) if isinstance(data, ShardSet) else data
-    phases = [Phase((single,))] if isinstance(single, Input) else list(single)
-    if not phases or not all(phase.sources for phase in phases):
-        raise ConfigurationError("data: expected at least one shard set in every phase, got none")
-    return phases
+    phases = [Phase((single,))] if isinstance(single, Input) else single
+    if not isinstance(phases, Sequence) or not (
+        phases and all(isinstance(phase, Phase) and phase.sources for phase in phases)
+    ):
+        raise ConfigurationError(
+            "data: expected a set of open_shards, or phases with at least one set in each, got "
+            f"{data!r}"
+        )
+    return list(phases)
 
 
 def distinct_inputs(phases: Sequence[Phase[Input]]) -> dict[SourceKey, Input]:

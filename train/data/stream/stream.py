@@ -15,9 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.configuration.config import Natural, check_arguments
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.train.configuration.data import default_lanes
+from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
@@ -82,12 +83,27 @@ class Stream:
         max_damaged_fraction: float = 0.0,
         memory_bytes: int = 8 << 30,
     ) -> None:
-        # check the settings
-        self.lanes = default_lanes(global_batch) if lanes is None else lanes
-        self.seed = seed
-        self.global_batch = global_batch
-        self.micro_batch = micro_batch
-        self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
+        # check the settings as keys of `data`
+        settings = check_arguments(
+            DataConfig,
+            "Stream",
+            shards=".",
+            lanes=lanes,
+            seed=seed,
+            global_batch=global_batch,
+            micro_batch=micro_batch,
+            io_threads=io_threads,
+            prefetch_blocks=prefetch_blocks,
+            length_buckets=by_length,
+            max_damaged_fraction=max_damaged_fraction,
+            memory_bytes=memory_bytes,
+        )
+        ranks = check_arguments(dict[str, Natural], "Stream", rank=rank, world_size=world_size)
+        self.lanes: int = settings.lane_count
+        self.seed: int = settings.seed
+        self.global_batch: int = settings.global_batch
+        self.micro_batch: int = settings.micro_batch
+        self._rank_lanes = _lanes_of_rank(self.lanes, **ranks)
 
         # the order of all rows, and the collation rules
         phases = as_phases(data)
@@ -96,7 +112,7 @@ class Stream:
             io_threads *= _REQUESTS_PER_THREAD
             if prefetch_blocks:
                 prefetch_blocks = max(prefetch_blocks, io_threads // lanes_of_rank)
-        self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
+        self.reading = ReadingOrder(phases, self.seed, self.lanes, self.global_batch)
         """Order in which lanes read rows."""
         sets = self.reading.sets
         collate = Collate.from_manifests([source.manifest for source in self.reading.inputs])
@@ -132,7 +148,7 @@ class Stream:
             self._lane_rows(span.global_batch)
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        self._assembly = Assembly(collate, micro_batch, longest, by_length)
+        self._assembly = Assembly(collate, self.micro_batch, longest, by_length)
         self._prefetch = prefetch_blocks
         self._loaders = LoaderThreads(io_threads, "clozeline-io")
         self._position = 0
@@ -191,6 +207,10 @@ class Stream:
             ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a
                 global batch.
         """
+        if not isinstance(state, Mapping):
+            raise ConfigurationError(
+                f"stream state: expected what state_dict has returned, got {state!r}"
+            )
         # compare the keys
         for field, value in self.state_dict().items():
             if field not in state:
@@ -201,11 +221,6 @@ class Stream:
                 and state[field] != value
             ):
                 raise StateMismatch(field, state[field], value)
-
-        if not isinstance(state["samples"], int):
-            raise ConfigurationError(
-                f"stream state: samples: expected an integer, got {state['samples']!r}"
-            )
 
         # continue the phases at the position
         samples = self._lane_row(state["samples"]) * self.lanes
@@ -317,8 +332,9 @@ class Stream:
         if self._closed:
             raise StreamError("the stream is closed")
 
-    def _lane_row(self, samples: int) -> int:
-        if samples < 0 or samples % self.lanes:
+    def _lane_row(self, position: object) -> int:
+        samples: int = check_arguments(dict[str, Natural], "stream", samples=position)["samples"]
+        if samples % self.lanes:
             raise ConfigurationError(
                 f"position {samples}: no batch begins there; expected a multiple of the "
                 f"{self.lanes} lanes"
@@ -345,7 +361,12 @@ class Stream:
 
 def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     """Return the lanes of a rank, [first, end)."""
-    if not 0 <= rank < world_size or lanes % world_size:
+    if rank >= world_size:
+        raise ConfigurationError(
+            f"Stream: rank: expected less than the world_size {world_size}, got {rank}: the first "
+            "rank is 0"
+        )
+    if lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
         raise ConfigurationError(
             f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"

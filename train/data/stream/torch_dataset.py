@@ -8,6 +8,7 @@ from torch import Tensor, distributed
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from clozeline.configuration.config import Natural, check_arguments
 from clozeline.errors import ConfigurationError, StreamError
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
@@ -46,6 +47,9 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
     """
 
     def __init__(self, stream: Stream, *, passes: Literal[1] | None = None) -> None:
+        if not isinstance(stream, Stream):
+            raise ConfigurationError(f"StreamDataset: expected a Stream, got {stream!r}")
+
         if passes not in (None, 1):
             raise ConfigurationError(
                 f"passes: expected 1, or None for an endless stream, got {passes!r}"
@@ -114,6 +118,7 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
         Raises:
             StreamError: the loop is not near this step of the stream.
         """
+        step = check_arguments(dict[str, Natural], "StreamDataset", step=step)["step"]
         ahead = self._steps - step
         if not 0 <= ahead < len(self._positions):
             raise StreamError(
@@ -126,12 +131,10 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; start a new iterator afterwards."""
-        if not isinstance(state.get("step"), int):
-            raise ConfigurationError(
-                f"stream state: step: expected an integer, got {state.get('step')!r}"
-            )
+        step = state.get("step") if isinstance(state, Mapping) else state
+        steps: int = check_arguments(dict[str, Natural], "stream state", step=step)["step"]
         self.stream.load_state_dict(state)
-        self._steps = state["step"]
+        self._steps = steps
         self._positions = deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1)
 
     def _take_steps(self) -> Iterator[list[Batch]]:

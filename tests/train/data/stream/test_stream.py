@@ -1,8 +1,11 @@
 """One rank's batches: the same for every world size, thread, container and resume, and owned by the
 caller."""
 
+import json
+import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -133,7 +136,15 @@ def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
     ("options", "message"),
     [
         ({"world": 3}, "world size must divide the 4 lanes"),
-        ({"rank": 1}, "rank 1 of 1"),
+        *[({"rank": rank}, "Stream: rank:") for rank in (1, -1, 0.0, None)],
+        *[({"seed": seed}, "Stream: seed:") for seed in (-1, 1 << 64, 1.5, "1", None)],
+        *[({"lanes": lanes}, "Stream: lanes:") for lanes in (0, -1, 2.0)],
+        ({"io_threads": -1}, "Stream: io_threads:"),
+        ({"prefetch_blocks": -1}, "Stream: prefetch_blocks:"),
+        ({"memory_bytes": 0}, "Stream: memory_bytes:"),
+        ({"max_damaged_fraction": math.nan}, "Stream: max_damaged_fraction:"),
+        ({"micro_batch": 0}, "Stream: micro_batch:"),
+        ({"global_batch": 16.0}, "Stream: global_batch:"),
         ({"global_batch": 6}, "global_batch 6 is not a multiple of the 4 lanes"),
         ({"micro_batch": 3}, "micro_batch 3 does not divide"),
     ],
@@ -143,18 +154,31 @@ def test_wrong_options(shards, options, message):
         open_stream(shards, **options)
 
 
+@pytest.mark.parametrize("data", ["train", None, [], [[]]])
+def test_what_is_no_set_is_refused(data):
+    with refused("data: expected"):
+        open_stream(data)
+
+
+def test_numbers_of_numpy_are_those_of_python(shards):
+    numbers = {"seed": np.uint64(5), "rank": np.int32(0), "micro_batch": np.int64(4)}
+    with open_stream(shards, seed=5, micro_batch=4) as one, open_stream(shards, **numbers) as other:
+        one.next_step()
+        other.load_state_dict(one.state_dict() | {"samples": np.int64(one.samples)})
+        assert json.dumps(other.state_dict()) == json.dumps(one.state_dict())
+        assert steps(other, 1) == steps(one, 1)
+
+
 def test_positions_are_whole_lane_rows(shards):
     with open_stream(shards) as stream:
-        for samples in (6, -4):
+        for samples in (6, -4, 4.5, "4", None):
             for ask in (stream.set_position, stream.explain):
-                with refused(
-                    f"position {samples}: no batch begins there; expected a multiple of the 4 lanes"
-                ):
+                with refused("position 6" if samples == 6 else "samples: expected"):
                     ask(samples)
 
-        for samples in (4.5, "4", None):
-            with refused("samples: expected an integer"):
-                stream.load_state_dict(stream.state_dict() | {"samples": samples})
+        for state in (None, [], "state"):
+            with refused("stream state"):
+                stream.load_state_dict(state)
 
 
 @pytest.mark.parametrize("threads", [0, 1])

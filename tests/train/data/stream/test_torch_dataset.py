@@ -86,7 +86,7 @@ def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path):
             with pytest.raises(StreamError, match="from 12 to 20"):
                 dataset.state_dict(step=step)
 
-        with refused("step: expected an integer"):
+        with refused("step: expected"):
             dataset.load_state_dict(stream.state_dict())
 
 
