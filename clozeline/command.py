@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.described_keys import DescribedKey, describe
-from clozeline.errors import message_text, show_controls
+from clozeline.errors import ConfigurationError, message_text, show_controls
+from clozeline.foreign_code import explain_environment
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import Registry, options_of, skipping_broken
 from clozeline.repair import explain
@@ -173,6 +174,8 @@ def run_command(
         return 75 if isinstance(stop, Stopped) else 130
     except BaseException as error:  # code of others may exit, and libraries panic
         code, message = explain(error)
+        if not message and (message := explain_environment(error)):
+            code = ConfigurationError.exit_code
         sys.stderr.write(
             f"error: {message}\n"
             if message

@@ -6,6 +6,8 @@ such code from one of ours.
 
 import importlib
 import os
+import re
+import sys
 import traceback
 from types import ModuleType
 from typing import Final
@@ -17,6 +19,9 @@ from clozeline.extension_list import find_extensions
 VARIABLE: Final = "CLOZELINE_IMPORT"
 """Environment variable with the names that may be imported: `module:Class` or `module`, by
 commas."""
+
+_NOT_SETTINGS: Final = ("PWD", "OLDPWD", "_", "DS_ACCELERATOR")
+"""Variables that change nothing, or that the trainer checks."""
 
 
 def read_allowed() -> set[str]:
@@ -57,6 +62,34 @@ def explain_foreign(error: BaseException) -> str:
     return (
         f"{notes}{name or 'a library'} failed at {place}: {error!r}; repair it, or do without it\n"
         f"{''.join(traceback.format_tb(error.__traceback__, -3))}"
+    )
+
+
+def explain_environment(error: BaseException) -> str:
+    """Return the message of a library's error that names the value of an environment variable.
+
+    "" for any other error, and where our own code failed.
+    """
+    modules = [
+        str(frame.f_globals["__name__"]) for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    called = [name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names]
+    if not called or called[-1].startswith("clozeline."):
+        return ""
+    named = {}
+    for name, value in os.environ.items():
+        # data may lie in the home folder, but hidden folders hold what libraries store
+        end = r"(?:/\.|['\"])" if name == "HOME" else r"(?![\w.-])"
+        is_word = len(value) > 2 and not value.isdigit() and name not in _NOT_SETTINGS
+        if is_word and re.search(rf"[\"'=:<(]\s?{re.escape(value)}{end}", str(error)):
+            named[value] = name
+    if not named:
+        return ""
+    value = max(named, key=len)
+    remedy = "name a folder that can be written" if isinstance(error, OSError) else "correct it"
+    return (
+        f"{str(error).strip().splitlines()[0]}: {called[-1]} follows {named[value]}={value} of the "
+        f"environment: {remedy}, or unset it"
     )
 
 

@@ -119,11 +119,13 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     except ConfigurationError:
         raise
     except Exception as error:  # errors of the network have no common class
+        if getattr(error, "filename", None):  # the cache, not the network
+            raise
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise StorageError(
             f"{text}: {endpoint} cannot be read ({type(error).__name__}: {reason}), and the cache "
-            f"{hub.constants.HF_HUB_CACHE} lacks files; without network, copy the model's folder "
-            "from another machine, and give its path instead of the name"
+            f"{hub.constants.HF_HUB_CACHE} (HF_HOME) lacks files; without network, copy the "
+            "model's folder from another machine, and give its path instead of the name"
         ) from error
 
 

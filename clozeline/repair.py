@@ -13,7 +13,7 @@ from clozeline.errors import (
     StorageError,
     message_text,
 )
-from clozeline.foreign_code import explain_foreign
+from clozeline.foreign_code import explain_environment, explain_foreign
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -68,7 +68,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         )
     message = explain_foreign(error)
     if isinstance(error, OSError):
-        return StorageError.exit_code, message_text(message or explain_error(error))
+        message = message or explain_environment(error) or explain_error(error)
+        return StorageError.exit_code, message_text(message)
     return PartialFailureError.exit_code if message else 1, message_text(message)
 
 

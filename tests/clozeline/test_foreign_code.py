@@ -2,12 +2,15 @@
 
 import json
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 
 from clozeline import plugins
 from clozeline.__main__ import Command, start
+from clozeline.files import read_bytes
 from clozeline.foreign_code import import_module
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.registries import FILTERS
@@ -155,3 +158,25 @@ def test_an_error_of_ours_stays_ours(own):
         FILTERS.resolve(5)
 
     assert explain(caught.value) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "file", "is_named"),
+    [
+        ("SOME_CACHE", "/proc/none", "/proc/none", True),
+        ("SOME_CACHE", "/proc/none", "/proc/none/a/b", True),
+        ("HOME", "/proc/none", "/proc/none/.cache/a", True),
+        ("HOME", "/proc/none", "/proc/none/data/a", False),
+        ("SOME_CACHE", "/proc/no", "/proc/none/a", False),
+        ("PWD", "/proc/none", "/proc/none/a", False),
+    ],
+)
+def test_a_library_that_follows_a_variable_is_told_so(monkeypatch, name, value, file, is_named):
+    monkeypatch.setenv(name, value)
+    for read in (np.fromfile, read_bytes):
+        with pytest.raises(OSError) as found:
+            read(Path(file))
+
+        message = explain(found.value)[1]
+        named = is_named and read is np.fromfile
+        assert (f"{name}={value}" in message, "copy it again" in message) == (named, not named)

@@ -14,6 +14,7 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
+from clozeline.repair import explain
 from clozeline.tools.command import find_model
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.registries import TRAINING_KEYS
@@ -221,6 +222,17 @@ def test_the_folder_names_the_commit(hub):
     assert origin_of(fetch_folder(reference)) == reference
     assert not hub.requests
     assert fetch_folder(Path("~/own")) == Path("~/own")
+
+
+def test_a_cache_that_cannot_be_written_is_named(hub, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    cache = str(tmp_path / "file" / "cache")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", cache)
+    monkeypatch.setenv("HF_HUB_CACHE", cache)
+    with pytest.raises(OSError) as found:
+        fetch_folder("hf://org/tiny")
+
+    assert f"HF_HUB_CACHE={cache}" in explain(found.value)[1]
 
 
 @pytest.mark.parametrize("how", ["down", "offline"])

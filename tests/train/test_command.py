@@ -92,6 +92,15 @@ def test_one_rank_and_the_launcher_take_the_same_file(tmp_path, shards):
     assert first[0] == pytest.approx(first[1], abs=1e-6)
 
 
+def test_a_wrong_setting_of_the_environment_is_named(tmp_path, shards):
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    setting = "GLOO_SOCKET_IFNAME=nope0"
+    done = typed("env", setting, sys.executable, "train/main.py", "--config", str(config))
+
+    assert (done.returncode, setting in done.stderr) == (64, True), done.stderr
+    assert not re.search("mistake in Clozeline|Traceback", done.stderr)
+
+
 def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, shards):
     config = str(write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=4))
     quiet = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", folder=tmp_path)

@@ -7,6 +7,7 @@ from torch.distributed import DistError
 
 from clozeline import repair
 from clozeline.errors import PEER_LOST, ConfigurationError
+from clozeline.foreign_code import explain_environment
 
 _PEER_GONE: Final = (
     *(
@@ -40,5 +41,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)
     ):
         return PEER_LOST, "another rank ended; its message says why"
+    if told := explain_environment(error):
+        return ConfigurationError.exit_code, told
 
     return code, "".join(traceback.format_exception(error))

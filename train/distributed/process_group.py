@@ -108,9 +108,15 @@ def device_of(environment: Mapping[str, str]) -> torch.device:
 
     `srun --gpus-per-task=1` shows every rank one GPU, which is then number 0 for all of them.
     """
-    on_gpu = environment.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
-    if not on_gpu:
-        return torch.device("cpu")
+    possible = ["cpu", *["cuda"] * torch.cuda.is_available()]
+    chosen = environment.get("DS_ACCELERATOR", possible[-1])
+    if chosen not in possible:
+        raise ConfigurationError(
+            f"DS_ACCELERATOR={chosen} in the environment: this torch can use "
+            f"{' or '.join(possible)} here: choose it, or unset the variable"
+        )
+    if chosen == "cpu":
+        return torch.device(chosen)
     return torch.device("cuda", int(environment["LOCAL_RANK"]) % max(1, torch.cuda.device_count()))
 
 

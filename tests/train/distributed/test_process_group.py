@@ -7,6 +7,7 @@ from torch.distributed import DistBackendError
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.train.distributed import process_group
 from clozeline.train.distributed.process_group import device_of
+from tests.refusals import refused
 
 
 def totals(world):
@@ -65,6 +66,13 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch, local_rank, gpus, expect
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device(
         "cpu"
     )
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for chosen in ("cuda", "xpu", ""):
+        with refused(f"DS_ACCELERATOR={chosen} "):
+            device_of({"LOCAL_RANK": "0", "DS_ACCELERATOR": chosen})
 
 
 def test_two_ranks_on_one_gpu_are_a_mistake_of_the_start(monkeypatch):
