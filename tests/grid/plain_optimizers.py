@@ -47,17 +47,16 @@ def adafactor(o, state, w, g, rate, decay):
     """Update by factored second moments, relative to the size of the weight (arXiv 1804.04235)."""
     t = state["t"] = state.get("t", 0) + 1
     kept = 1 - t**-0.8
+    squares = g.square() + o["eps"] ** 2
 
     if w.dim() == 2:
         for key, axis in (("rows", 1), ("columns", 0)):
-            state[key] = kept * state.get(key, 0.0) + (1 - kept) * g.square().mean(axis)
-        square = (
-            state["rows"][:, None] * state["columns"] / state["rows"].mean().clamp(min=o["eps"])
-        )
+            state[key] = kept * state.get(key, 0.0) + (1 - kept) * squares.mean(axis)
+        square = state["rows"][:, None] * state["columns"] / state["rows"].mean()
     else:
-        square = state["square"] = kept * state.get("square", 0.0) + (1 - kept) * g.square()
+        square = state["square"] = kept * state.get("square", 0.0) + (1 - kept) * squares
 
-    x = g / square.sqrt().clamp(min=o["eps"])
+    x = g / square.sqrt()
     size = max(1e-3, root_mean_square(w))
     w.mul_(1 - rate * decay).sub_(size * min(rate, t**-0.5) * x / max(1.0, root_mean_square(x)))
 

@@ -27,7 +27,7 @@ _MIN_PARAMETER_RMS: Final = 1e-3
 
 
 class Adafactor(WholeParameterBuilder):
-    """T5's optimizer, as in torch: rates relative to the weights, clipped updates, no momentum.
+    """T5's optimizer, as in transformers: relative rates, clipped updates, no momentum.
 
     A vector has a second moment per element; a matrix two vectors of moments, stored on every rank.
     """
@@ -48,8 +48,9 @@ class Adafactor(WholeParameterBuilder):
         )
         weight_decay: float = Field(default=0.0, ge=0.0)
         """decoupled decay of matrices, ≥ 0; biases and norms have none"""
-        eps: float = Field(default=1.1920929e-07, ge=1e-18)
-        """Minimum root of a second moment, and of the mean of row moments, ≥ 1e-18."""
+        eps: float = Field(default=1e-15, ge=1e-15)
+        """Its square is added to the squares of gradients, ≥ 1e-15 (T5: squares get 1e-30). torch's
+        Adafactor has 1.2e-7, which slows rows with small gradients down."""
 
     options: Options
 
@@ -72,11 +73,10 @@ class _Adafactor(WholeParameterOptimizer):
         # vectors: a moving mean of squares for each element
         steps, variances = self.states_of(flats, "variance")
         step = _count(steps)
-        torch._foreach_lerp_(
-            variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY
-        )
-        roots = torch._foreach_clamp_min(variances, self.options.eps**2)
-        torch._foreach_rsqrt_(roots)
+        squares = torch._foreach_mul(gradients, gradients)
+        torch._foreach_add_(squares, self.options.eps**2)
+        torch._foreach_lerp_(variances, squares, step**_BETA2_DECAY)
+        roots = torch._foreach_rsqrt(variances)
         torch._foreach_mul_(roots, gradients)
         self._descend(group, step, flats, self.layout.pieces(flats, roots))
 
@@ -135,7 +135,7 @@ class _Adafactor(WholeParameterOptimizer):
         for name, shape in shapes.items():
             sizes = (shape[-1], shape[-2])
             for key, of_parameter, size in zip(("row", "col"), sums_of[name], sizes, strict=True):
-                means.append((of_parameter / size).float())
+                means.append((of_parameter / size + self.options.eps**2).float())
                 zeros = torch.zeros_like(means[-1])
                 moving_means.append(self.whole.setdefault(f"{key}/{name}", zeros))
 
@@ -144,9 +144,7 @@ class _Adafactor(WholeParameterOptimizer):
         # directions: gradients divided by the roots of second moments
         for rows, part in zip(rows_of, slices, strict=True):
             name = rows.segment.name
-            eps = self.options.eps
-            moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
-            part.mul_(moments.clamp_(min=eps**2).rsqrt_())
+            rows.divide(part, self.whole[f"row/{name}"], self.whole[f"col/{name}"])
 
         directions = [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)]
         self._descend(group, step, flats, directions)
@@ -191,15 +189,11 @@ class _Rows:
         else:
             of_columns.view(-1, self.columns).index_add_(0, self.matrix_of_row, squares.double())
 
-    def moments(self, rows: Tensor, columns: Tensor, eps: float) -> Tensor:
-        """Return second moments of elements from the moments of entire rows and columns."""
-        means = (
-            rows.view(-1, self.segment.shape[-2])
-            .mean(1, dtype=torch.float64)
-            .float()
-            .clamp_(min=eps)
-        )
-        of_columns, means = (
-            of[self.matrix_of_row] for of in (columns.view(-1, self.columns), means)
-        )
-        return (rows[self.first : self.last, None] * of_columns).div_(means[:, None])
+    def divide(self, part: Tensor, rows: Tensor, columns: Tensor) -> None:
+        """Divide gradients by the roots of second moments, from the moments of entire rows and
+        columns."""
+        means = rows.view(-1, self.segment.shape[-2]).mean(1, dtype=torch.float64).float()
+        of_rows = rows[self.first : self.last] / means[self.matrix_of_row]
+        of_columns = columns.view(-1, self.columns)[self.matrix_of_row]
+        # two roots: the product of two small moments would be 0
+        part.mul_(of_rows.rsqrt_()[:, None]).mul_(of_columns.rsqrt_())
