@@ -9,14 +9,15 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 
 IGNORED: Final = -100
 """Label id without loss, as in torch's cross entropy; it is not counted."""
 
 Use: TypeAlias = Literal["ids", "position", "start", "label", "row", "weight", "undo"]
+Stored: TypeAlias = Literal["ids", "uint8", "uint16", "uint32", "float32"]
 Bound: TypeAlias = Literal["", "vocabulary", "languages", "classes"]
 FieldBound: TypeAlias = Bound | Literal["tokens", "length", "choices"]
 Per: TypeAlias = Literal["token", "choice", "row", "text", "segment", "label", "entry", "batch"]
@@ -87,6 +88,33 @@ class Role:
                 f"{bounds}, got {self!r}"
             )
 
+    @property
+    def filler(self) -> float:
+        """What stands in a batch where a row, a label or a token has no value."""
+        if self.use == "weight":
+            return 1
+        if self.use == "row":
+            missing = math.nan if self.fraction else IGNORED
+            return missing if self.head else 0
+        return 0 if self.fraction else IGNORED
+
+    def refuse_ignored(self, name: str, values: Any) -> None:
+        """Refuse fractions in an array that a head would take for a missing value.
+
+        This is -100 in a label, and NaN in a row. Whole numbers are never negative.
+
+        Raises:
+            IntegrityError: a value is one.
+        """
+        if not self.fraction or self.use not in ("label", "row"):
+            return
+        ignored = values == IGNORED if self.use == "label" else values != values
+        if ignored.any():
+            raise IntegrityError(
+                f"column {name}: {values[ignored][0]:g} is no value: it says that a {self.use} has "
+                "none, and losses ignore it; shift or scale the values, or store none there"
+            )
+
     def __str__(self) -> str:
         return f"{self.use}({self.of})" if self.of else self.use
 
@@ -105,12 +133,8 @@ class Role:
             "float32" if self.fraction or self.use == "weight" else "int64"
         )
         in_text = self.of == INPUT_IDS.name
-        if self.use == "row":
-            missing = math.nan if self.fraction else IGNORED
-            return (BatchField(name, "row", dtype, missing if self.head else 0, self.below),)
-
-        if self.use == "weight":
-            return (BatchField(name, "row", dtype, 1),)
+        if self.use in ("row", "weight"):
+            return (BatchField(name, "row", dtype, self.filler, self.below),)
         if self.use == "position":
             return (BatchField(name, "entry", below="tokens" if in_text else "", of=name),)
         if self.use == "start":
@@ -123,7 +147,7 @@ class Role:
         per: Per = "token" if in_text else "segment"
         if of is not None and of.use == "position":
             per = "label" if self.of in LABELED else "entry"
-        return (BatchField(name, per, dtype, 0 if self.fraction else IGNORED, self.below, self.of),)
+        return (BatchField(name, per, dtype, self.filler, self.below, self.of),)
 
 
 IDS: Final = Role("ids")
@@ -146,12 +170,17 @@ class Feature:
     """
 
     name: str
-    dtype: Literal["ids", "uint8", "uint16", "uint32", "float32"]
+    dtype: Stored
     role: Role
     description: str
 
     def __post_init__(self) -> None:
         refuse_reserved(self.name, self.role)
+        if self.dtype not in (known := get_args(Stored)):
+            raise ConfigurationError(
+                f"column {self.name}: expected a type of {', '.join(known)}, got {self.dtype!r}: "
+                "store numbers with a sign as float32"
+            )
 
     @property
     def stored_role(self) -> Role:

@@ -245,7 +245,7 @@ class CorruptManifest(Unit[CorruptCounts]):
             grouping=samples.grouping.model_dump() if samples.grouping else None,
             variants=first.variants,
             objective={
-                "name": objective.name,
+                "name": type(objective).name,
                 "label": objective.label,
                 "options": to_data(entry.objective.options),
                 "architecture": objective.architecture,

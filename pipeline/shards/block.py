@@ -227,7 +227,10 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
                     f"column {spec.name}: {last - first} values in one block; use smaller blocks"
                 )
 
-            values = pa.array(_convert_values(ragged.values[first:last], spec.dtype, spec.name))
+            numbers = _convert_values(ragged.values[first:last], spec.dtype, spec.name)
+            if spec.role is not None:
+                spec.role.refuse_ignored(spec.name, numbers)
+            values = pa.array(numbers)
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
             continue

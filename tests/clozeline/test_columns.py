@@ -3,6 +3,7 @@ have."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,10 @@ from clozeline.columns import (
     Feature,
     Role,
 )
+from clozeline.errors import IntegrityError
 from clozeline.model.compilation.host_shapes import pad_labels
+from clozeline.pipeline.rows import Ragged, RowBatch
+from clozeline.pipeline.shards.block import arrow_schema, feature_columns, to_batch
 from tests.refusals import refused
 
 
@@ -65,6 +69,25 @@ def test_an_entry_for_each_entry_of_another_column(of, per):
     assert fields_of(Role("label", of, head="h"), "float32")[0].filler == 0, (
         "a factor or a number of a label"
     )
+
+
+@pytest.mark.parametrize(
+    ("role", "value"),
+    [(Role("label", "label_positions", head="h"), IGNORED), (Role("row", head="h"), math.nan)],
+)
+def test_a_value_that_a_head_takes_for_none_is_refused(role, value):
+    feature = Feature("mine", "float32", role, "a column of a user")
+    feature.stored_role.refuse_ignored("mine", np.array([-99, 0], np.float32))
+    rows = RowBatch({}, {"mine": Ragged(np.array([1, value], np.float32), np.array([0, 1, 2]))})
+    columns = feature_columns([feature], 300)
+    with pytest.raises(IntegrityError, match="column mine"):
+        to_batch(rows, columns, arrow_schema(columns))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint64", "float16"])
+def test_a_type_that_no_batch_reads_is_refused(dtype):
+    with refused("column mine"):
+        Feature("mine", dtype, Role("row"), "a column of a user")
 
 
 def test_a_column_of_the_same_set_may_hold_the_positions_or_starts():

@@ -97,7 +97,7 @@ def check_algorithm(
     def run(step: Callable[[], Any]) -> str:
         try:
             step()
-        except Failed as failed:
+        except (Failed, IntegrityError) as failed:
             return str(failed)
         except ConfigurationError:
             raise  # an option is missing or wrong

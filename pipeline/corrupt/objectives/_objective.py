@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clozeline import plugins
 from clozeline.arrays import UInt8
 from clozeline.columns import STARTS, Feature, Role
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives._choice import Choice, PossibleChoices
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import flatten_positions, scatter_rows, trim
@@ -112,7 +112,7 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
-    """name in configurations; default: the name of its file"""
+    """what selects it: the name of its file, or `module:Class`"""
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other bytes"""
     architectures: ClassVar[tuple[str, ...]]
@@ -163,7 +163,7 @@ class Objective(ABC):
     """what a model of these rows cannot do, for a warning; empty: nothing"""
 
     def __init_subclass__(cls) -> None:
-        cls.name = vars(cls).get("name", plugins.name_of(cls))
+        cls.name = plugins.name_of(cls)
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         self.options = options
@@ -242,7 +242,7 @@ class Objective(ABC):
         random_keys = RandomKeys(
             seed, usable.fixed["uid"], variants if complete else variants[rows]
         )
-        columns = self.corrupt_rows(usable, random_keys)
+        columns = self.make_columns(usable, random_keys)
 
         if not complete:
             columns = {
@@ -250,9 +250,26 @@ class Objective(ABC):
             }
 
         fixed = {**samples.fixed, "variant": variants}
-        return RowBatch(
-            fixed, {feature.name: columns[feature.name] for feature in self.features}
-        ), skips
+        return RowBatch(fixed, columns), skips
+
+    def make_columns(self, samples: SampleBatch, random_keys: RandomKeys) -> dict[str, Ragged]:
+        """Return the columns of `corrupt_rows`, in the order of `features`.
+
+        Raises:
+            IntegrityError: a returned column is not declared, a declared one is not returned, or a
+                value would be taken for a missing one.
+        """
+        columns = self.corrupt_rows(samples, random_keys)
+        declared = [feature.name for feature in self.features]
+        if odd := sorted(columns.keys() ^ set(declared)):
+            wrong = "returned and not declared" if odd[0] in columns else "declared, not returned"
+            raise IntegrityError(
+                f"objective '{self.label}' ({self.name}): column {odd[0]} is {wrong}; declare "
+                f"and return the same: features {', '.join(declared)}, got {', '.join(columns)}"
+            )
+        for feature in self.features:
+            feature.stored_role.refuse_ignored(feature.name, columns[feature.name].values)
+        return {name: columns[name] for name in declared}
 
     def skip_codes(self, samples: SampleBatch) -> UInt8:
         """Return the `Skip` code of each row, shape [rows]."""

@@ -13,7 +13,6 @@ from clozeline.pipeline.corrupt.objectives._groupings import GroupingName
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     ATTENTION_FEATURES,
-    MASKED_FEATURES,
     WEIGHT_FEATURES,
     Attention,
     Budget,
@@ -111,7 +110,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
         attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
         languages = LANGUAGE_FEATURES if options.languages else ()
-        self.base_features = (*MASKED_FEATURES, *weights, *attention, *languages)
+        self.base_features = (*self.base_features, *weights, *attention, *languages)
         self.predict_from = options.predict_from
         if self.grouping.algorithm.second_text is not None:
             self.grouping = window_grouping(self, self.grouping.length)

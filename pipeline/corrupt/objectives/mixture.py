@@ -240,7 +240,7 @@ class Mixture(Objective):
             part_keys = RandomKeys(
                 random_keys.seed, random_keys.uids[chosen], random_keys.variants[chosen]
             )
-            columns = part.corrupt_rows(samples.take(chosen), part_keys) if len(chosen) else {}
+            columns = part.make_columns(samples.take(chosen), part_keys) if len(chosen) else {}
             for feature in self.features:
                 # a feature that the part lacks is empty
                 dtype = (

@@ -11,13 +11,43 @@ from clozeline.tools.start.check import main
 
 MYLAB = Path(__file__).parents[3] / "docs" / "mylab"
 BROKEN = '''
+import numpy as np
 import torch
 from mylab.filters.shouting import Shouting
 from mylab.heads.focal import FocalHead as Focal
 from mylab.objectives.rare_tokens import RareTokens
 from mylab.optimizers.radam import RAdam
 from clozeline.pipeline.clean.filters import Verdict
+from clozeline.columns import Feature, Role
 from clozeline.pipeline.corrupt.objectives import RandomKeys
+from clozeline.pipeline.corrupt.objectives.causal_lm import CausalLM
+from clozeline.pipeline.corrupt.objectives.masked_lm import MaskedLM
+from clozeline.pipeline.rows import Ragged
+
+LEVEL = Feature("level", "float32", Role("label", "label_positions"), "a level of each label")
+
+class Leveled(MaskedLM):
+    """Has one more column."""
+    name = "levels"  # decides nothing
+    value = 1
+    base_features = (*MaskedLM.base_features, LEVEL)
+    def extra_features(self, samples, keys, columns):
+        labels = columns["label_ids"]
+        level = Ragged(np.full(len(labels.values), self.value, np.float32), labels.offsets)
+        return {"level": level, **super().extra_features(samples, keys, columns)}
+
+class Signed(Leveled):
+    """Stores what losses ignore."""
+    value = -100
+
+class Unreturned(MaskedLM):
+    base_features = Leveled.base_features
+
+class Unlisted(CausalLM):
+    """Returns a column that it does not declare."""
+    def corrupt_rows(self, samples, random_keys):
+        columns = super().corrupt_rows(samples, random_keys)
+        return {**columns, "level": columns["input_ids"]}
 
 class Losing(RareTokens):
     """Overwrites the first token of the content, and stores it nowhere."""
@@ -134,6 +164,7 @@ def check(tmp_path, monkeypatch, capsys):
     [
         ("mylab.objectives.rare_tokens:RareTokens", ["mask_rate=0.3"], ["objectives"]),
         ("mylab.objectives.graded_tokens:GradedTokens", ["mask_rate=0.3"], ["objectives"]),
+        ("broken:Leveled", ["mask_rate={uniform: [0.1, 0.5]}"], ["objectives"]),
         ("mylab.filters.shouting:Shouting", ["share=0.3"], ["filters"]),
         ("mylab.heads.focal:FocalHead", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
         ("classification", ["multi_label=true"], ["heads"]),
@@ -164,6 +195,9 @@ def test_what_keeps_its_contract(check, name, words, registries):
             "Another seed, variant, uid or label",
             "another seed to change 95% of rows or more, got 0%",
         ),
+        ("Signed", "Examples have the declared features", "column level: -100"),
+        ("Unreturned", "Examples have the declared features", "column level is declared"),
+        ("Unlisted", "Examples have the declared features", "column level is returned"),
         (
             "Writing",
             "Examples have the declared features",

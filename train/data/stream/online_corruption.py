@@ -46,7 +46,14 @@ class Corruption:
         token_counts = "" if corpus is None else hashlib.sha256(corpus.counts.tobytes()).hexdigest()
         algorithms: list[type[Any]] = [type(objective), *component_types(objective.options)]
         version = sum(int(each.VERSION) for each in algorithms)
-        parts = [objective.name, version, objective.label, self.options, self.seed, token_counts]
+        parts = [
+            type(objective).name,
+            version,
+            objective.label,
+            self.options,
+            self.seed,
+            token_counts,
+        ]
         return f"{objective.label} {canonical_sha256(parts)[:16]}"
 
     def __call__(
@@ -59,7 +66,7 @@ class Corruption:
         """Return the manifest that these examples would have if they were stored."""
         objective = self.objective
         record = ObjectiveRecord(
-            name=objective.name,
+            name=type(objective).name,
             label=objective.label,
             options=self.options,
             architecture=objective.architecture,  # type: ignore[arg-type]
