@@ -88,31 +88,19 @@ class Role:
                 f"{bounds}, got {self!r}"
             )
 
-    @property
-    def filler(self) -> float:
-        """What stands in a batch where a row, a label or a token has no value."""
-        if self.use == "weight":
-            return 1
-        if self.use == "row":
-            missing = math.nan if self.fraction else IGNORED
-            return missing if self.head else 0
-        return 0 if self.fraction else IGNORED
-
     def refuse_ignored(self, name: str, values: Any) -> None:
-        """Refuse fractions in an array that a head would take for a missing value.
+        """Refuse fractions in an array that a head would take for no value.
 
         This is -100 in a label, and NaN in a row. Whole numbers are never negative.
 
         Raises:
             IntegrityError: a value is one.
         """
-        if not self.fraction or self.use not in ("label", "row"):
-            return
-        ignored = values == IGNORED if self.use == "label" else values != values
-        if ignored.any():
+        ignored = {"label": values == IGNORED, "row": values != values}.get(self.use)
+        if self.fraction and ignored is not None and ignored.any():
             raise IntegrityError(
-                f"column {name}: {values[ignored][0]:g} is no value: it says that a {self.use} has "
-                "none, and losses ignore it; shift or scale the values, or store none there"
+                f"column {name}: {values[ignored][0]:g} says that a {self.use} has no value, and "
+                "losses ignore it; shift or scale the values, or store none there"
             )
 
     def __str__(self) -> str:
@@ -133,8 +121,12 @@ class Role:
             "float32" if self.fraction or self.use == "weight" else "int64"
         )
         in_text = self.of == INPUT_IDS.name
-        if self.use in ("row", "weight"):
-            return (BatchField(name, "row", dtype, self.filler, self.below),)
+        if self.use == "row":
+            missing = math.nan if self.fraction else IGNORED
+            return (BatchField(name, "row", dtype, missing if self.head else 0, self.below),)
+
+        if self.use == "weight":
+            return (BatchField(name, "row", dtype, 1),)
         if self.use == "position":
             return (BatchField(name, "entry", below="tokens" if in_text else "", of=name),)
         if self.use == "start":
@@ -147,7 +139,7 @@ class Role:
         per: Per = "token" if in_text else "segment"
         if of is not None and of.use == "position":
             per = "label" if self.of in LABELED else "entry"
-        return (BatchField(name, per, dtype, self.filler, self.below, self.of),)
+        return (BatchField(name, per, dtype, 0 if self.fraction else IGNORED, self.below, self.of),)
 
 
 IDS: Final = Role("ids")

@@ -30,6 +30,7 @@ from clozeline.train.data.stream.labels import draw_sample_bits
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.hooks._start_distance import StartDistance
+from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
 
@@ -101,8 +102,9 @@ class Engine:
         groups = parameter_groups(
             model, options.weight_decay, by_depth=by_depth, separate_matrices=separate_matrices
         )
-        self.zero = Zero(model, self._builder.build(groups), config, world)
-        self._builder.bind(self.optimizer, self.zero.layout)
+        self.zero = Zero(model, self._builder.create(groups), config, world)
+        if isinstance(self.optimizer, WholeParameterOptimizer):
+            self.optimizer.layout = self.zero.layout
 
         # attach hooks last: they see clipped gradients
         trained = HookContext(

@@ -40,9 +40,6 @@ FIXED_GRAPHS: Final = Capability(
     "layers that are one graph for rows of any length, and gather no parameters"
 )
 LOGITS: Final = Capability("logits of heads that are not compiled")
-WHOLE_PARAMETERS: Final = Capability(
-    "entire parameters, as it has no method `bind` to find their pieces", "set zero.stage=0"
-)
 NEIGHBORS: Final = Capability("micro-batches of rows in their order, which it compares")
 
 EARLIER_WEIGHTS: Final = Capability(

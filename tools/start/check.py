@@ -54,13 +54,13 @@ def find_registries(name: str, chosen: str | None = None) -> list[Registry[objec
     """
     known = ", ".join(_REGISTRIES)
 
-    if chosen is not None and chosen not in _REGISTRIES:
+    if chosen is not None:
+        if chosen in _REGISTRIES:
+            return [_REGISTRIES[chosen]]
         raise ConfigurationError(
             f"registry: expected one that has a contract ({known}), got '{chosen}'"
         )
 
-    if chosen is not None:
-        return [_REGISTRIES[chosen]]
     if plugins.is_custom(name):
         kind = plugins.import_class(name)
         found = [registry for registry in _REGISTRIES.values() if registry.implements(kind)]

@@ -20,7 +20,6 @@ from clozeline.model.configuration.capabilities import (
     TRAINED_BODY,
     TRAINED_PARAMETERS,
     UNDOABLE_STEPS,
-    WHOLE_PARAMETERS,
     Part,
 )
 from clozeline.model.configuration.layer import ShareConfig
@@ -32,11 +31,6 @@ SETTINGS: Final = (
         lambda run: run.zero.offload != "none",
         needs={OWN_HISTORY},
         prevents={STATES_ON_DEVICE},
-    ),
-    Part(
-        "zero.stage=1 and above",
-        lambda run: run.zero.stage > 0,
-        prevents={WHOLE_PARAMETERS},
     ),
     Part("zero.stage=0", lambda run: run.zero.stage == 0, prevents={FP32_MASTERS}),
     Part("zero.stage=3", lambda run: run.zero.stage == 3, prevents={FIXED_GRAPHS}),

@@ -262,10 +262,9 @@ class Objective(ABC):
         columns = self.corrupt_rows(samples, random_keys)
         declared = [feature.name for feature in self.features]
         if odd := sorted(columns.keys() ^ set(declared)):
-            wrong = "returned and not declared" if odd[0] in columns else "declared, not returned"
             raise IntegrityError(
-                f"objective '{self.label}' ({self.name}): column {odd[0]} is {wrong}; declare "
-                f"and return the same: features {', '.join(declared)}, got {', '.join(columns)}"
+                f"objective '{self.label}' ({self.name}): column {odd[0]}: declare and return the "
+                f"same columns: `features` are {declared}, `corrupt_rows` returned {[*columns]}"
             )
         for feature in self.features:
             feature.stored_role.refuse_ignored(feature.name, columns[feature.name].values)

@@ -42,7 +42,6 @@ TEACHER = {"teacher": "elsewhere"}
 ELSEWHERE = {"model__init_from": "elsewhere"}
 WAYS = {
     "zero.offload": {"zero__stage": 2, "zero__offload": "optimizer"},
-    "zero.stage=1 and above": {"zero__stage": 1},
     "zero.stage=0": {"zero__stage": 0},
     "zero.stage=3": {"zero__stage": 3},
     "precision=bf16": {"precision": "bf16"},
@@ -88,7 +87,6 @@ def test_a_plain_run_has_these_settings_alone():
     }
     assert settings == WAYS.keys()
     assert {part.key for part in parts_of(tiny())} & settings == {
-        "zero.stage=1 and above",
         "evaluate.every=null or evaluate.max_rows=0",
         "optimizer.weight_decay above 0",
         "model.init_from=null",

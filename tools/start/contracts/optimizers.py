@@ -18,13 +18,13 @@ from clozeline.train.registries import OPTIMIZERS
 class _Trained:
     """A linear map with its optimizer."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, decay: float = 0.1) -> None:
         self.layer = nn.Linear(3, 2)
         with torch.no_grad():
             self.layer.weight.copy_(torch.tensor([[0.5, -0.3, 0.2], [-0.1, 0.4, 0.6]]))
             self.layer.bias.copy_(torch.tensor([0.1, -0.2]))
         self.builder: OptimizerBuilder = OPTIMIZERS.resolve(entry).build()
-        self.optimizer = self.builder.build(parameter_groups(self.layer, 0.1))
+        self.optimizer = self.builder.create(parameter_groups(self.layer, decay))
 
     def step(self, rate: float) -> Tensor:
         """Update once by a learning rate, written into the groups as the engine does.
@@ -44,7 +44,7 @@ class _Trained:
         return nn.utils.parameters_to_vector(self.layer.parameters()).detach().clone()
 
 
-Case: TypeAlias = Callable[[], _Trained]
+Case: TypeAlias = Callable[..., _Trained]
 
 
 def prepare(entry: Entry) -> Case:
@@ -55,13 +55,10 @@ def prepare(entry: Entry) -> Case:
 def check_declarations(case: Case) -> None:
     """It declares the scope of its statistics, and keeps the names of groups."""
     trained = case()
-    known = ("element", "parameter", "matrix")
-    scope = getattr(trained.builder, "statistics", None)
-    require(scope in known, f"statistics: expected one of {', '.join(known)}, got {scope!r}")
-    binds = type(trained.builder).bind is not OptimizerBuilder.bind
+    scope = trained.builder.statistics
     require(
-        binds == (scope != "element"),
-        f"bind: expected {'no' if binds else 'a'} method for statistics of {scope}",
+        scope in ("element", "parameter"),
+        f"statistics: expected element or parameter, got {scope!r}",
     )
     names = [group.get("name") for group in trained.optimizer.param_groups]
     require(
@@ -108,7 +105,13 @@ def check_states(case: Case) -> None:
     trained.step(1e-3)
     size = trained.layer.weight.numel()
     declared = trained.builder.states
-    states = trained.optimizer.state[trained.layer.weight]
+    optimizer = trained.optimizer
+    whole = optimizer.whole if isinstance(optimizer, WholeParameterOptimizer) else {}
+    states = optimizer.state[trained.layer.weight] or {
+        path.partition("/")[0]: value
+        for path, value in whole.items()
+        if path.endswith("/000000") and value.numel() == size
+    }
     sizes = {name: value.numel() for name, value in states.items() if value.numel() > 1}
 
     require(
@@ -120,11 +123,9 @@ def check_states(case: Case) -> None:
         f"states: expected {declared} of {size} elements, got the sizes {sizes}",
     )
     resumed.layer.load_state_dict(trained.layer.state_dict())
-    resumed.optimizer.load_state_dict(deepcopy(trained.optimizer.state_dict()))
-    old = trained.optimizer
-    new = resumed.optimizer
-    if isinstance(old, WholeParameterOptimizer) and isinstance(new, WholeParameterOptimizer):
-        new.whole = deepcopy(old.whole)  # checkpoints hold it, too
+    resumed.optimizer.load_state_dict(deepcopy(optimizer.state_dict()))
+    if isinstance(resumed.optimizer, WholeParameterOptimizer):
+        resumed.optimizer.whole = deepcopy(whole)  # checkpoints hold it, too
     same = trained.step(1e-3).equal(resumed.step(1e-3))
     require(
         same,
@@ -132,4 +133,28 @@ def check_states(case: Case) -> None:
     )
 
 
-CHECKS: Final = (check_declarations, check_learning_rate, check_states)
+def check_scope(case: Case) -> None:
+    """Weights in one flat vector, as ZeRO joins them, move as they do apart."""
+    trained = case(decay=0.0)
+    if trained.builder.statistics != "element":
+        return  # it never gets such a vector
+
+    flat = trained.values()
+    optimizer = trained.builder.build([{"name": "decay", "weight_decay": 0.0, "params": [flat]}])
+    for _ in range(3):
+        trained.step(1e-2)
+        optimizer.param_groups[0]["lr"] = 1e-2
+        gradients = [weight.grad for weight in trained.layer.parameters()]
+        flat.grad = nn.utils.parameters_to_vector(gradients)  # type: ignore[arg-type]
+        optimizer.step()
+
+    wrong = float((flat - trained.values()).abs().max())
+    require(
+        wrong < 1e-6,
+        f"statistics: element is not true: after three steps in one vector, a weight is off by "
+        f"{wrong:.1g}. If the update uses a norm, a mean or the shape of a weight, remove "
+        "`statistics`: each weight is then passed entire",
+    )
+
+
+CHECKS: Final = (check_declarations, check_learning_rate, check_states, check_scope)

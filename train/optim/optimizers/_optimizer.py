@@ -1,8 +1,9 @@
 """Optimizers, one per file: each builds a torch optimizer from named parameter groups.
 
-ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. An optimizer whose update
-needs more than single elements learns by `bind` which elements of which parameters these are. The
-engine writes the learning rate of a step into the groups.
+ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. An optimizer of
+`statistics = "element"` updates these. Any other one gets entire parameters, which are gathered on
+every rank, unless it is a `WholeParameterOptimizer`: that finds the parameters in the pieces by its
+`layout`. The engine writes the learning rate of a step into the groups.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +22,6 @@ from clozeline.configuration.config import config_class
 from clozeline.model.configuration.capabilities import (
     EVALUATIONS,
     OWN_HISTORY,
-    WHOLE_PARAMETERS,
     Declared,
     Part,
 )
@@ -62,15 +62,16 @@ class OptimizerOptions:
 class OptimizerBuilder(Declared, ABC):
     """Builds a torch optimizer."""
 
-    statistics: ClassVar[Literal["element", "matrix"]]
-    """What the update of an element depends on: its history alone, or sums over its matrix."""
+    statistics: ClassVar[Literal["element", "parameter"]] = "parameter"
+    """What the update of an element depends on: its history alone, or other elements of its
+    parameter, such as a norm. If `element`, the optimizer gets flat vectors of many parameters."""
     bit_exact: ClassVar[bool] = True
     """An element gets the same bits at any index of any tensor: all ZeRO stages and world sizes
     agree exactly. False: its kernel rounds by the element's index, and they agree up to
     rounding."""
     has_rates_of_adam: ClassVar[bool] = False
     """Learning rates have the scale of Adam: `auto` can choose one."""
-    states: ClassVar[int]
+    states: ClassVar[int] = 0
     """fp32 numbers of state per element, for the memory estimate."""
     separate_matrices: ClassVar[bool] = False
     """Matrices of layers form separate groups, named `matrix`."""
@@ -84,23 +85,20 @@ class OptimizerBuilder(Declared, ABC):
     def part(cls, key: str) -> Part:
         """Return the part of a run that it is, by what its update depends on."""
         part = super().part(key)
-        if cls.needs_heldout_losses:
-            part = replace(part, needs=(*part.needs, EVALUATIONS))
-        if cls.statistics == "element":
-            return part
-        whole = (WHOLE_PARAMETERS,) if cls.bind is OptimizerBuilder.bind else ()
-        return replace(part, needs=(*part.needs, *whole), prevents=(*part.prevents, OWN_HISTORY))
+        needs = (EVALUATIONS,) if cls.needs_heldout_losses else ()
+        prevents = () if cls.statistics == "element" else (OWN_HISTORY,)
+        return replace(part, needs=(*part.needs, *needs), prevents=(*part.prevents, *prevents))
 
     @abstractmethod
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
 
-    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
-        """Give the optimizer the layout of parameters in its tensors.
-
-        Called once before the first step, at every stage. Without an override, an optimizer whose
-        `statistics` are not elementwise is refused from stage 1 on.
-        """
+    def create(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
+        """Return the optimizer of `build`, which gets entire parameters if it needs them."""
+        built = self.build(groups)
+        if self.statistics == "element" or isinstance(built, WholeParameterOptimizer):
+            return built
+        return _GatheringOptimizer(built)
 
     def observe_eval_losses(
         self, optimizer: torch.optim.Optimizer, losses: Sequence[float]
@@ -187,11 +185,11 @@ def map_matrices(
 
     # take this rank's slices, and send each other slice to the rank that holds it
     mapped = {
-        (s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me
+        (s.name, s.start): s.within(results[s.name]) for s in by_rank[me] if owner[s.name] == me
     }
 
     if travels:
-        outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
+        outgoing = [_join((s.within(results[s.name]) for s in of), values[0]) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
             keys = [(s.name, s.start) for s in lent[rank]]
@@ -225,10 +223,6 @@ def _join_slices(slices: list[tuple[int, Tensor]], shape: tuple[int, ...]) -> Te
     return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(shape)
 
 
-def _slice(matrix: Tensor, s: Segment) -> Tensor:
-    return matrix if s.count == len(matrix) else matrix.narrow(0, s.start, s.count)
-
-
 def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:
     return [sum(s.count for s in of_rank) for of_rank in segments]
 
@@ -254,7 +248,7 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     def __init__(self, groups: Iterable[dict[str, object]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
         self.layout = local_layout(self.param_groups)
-        """Segments of the flats; until `bind`, each parameter is one flat."""
+        """Segments of the flats; until the engine sets it, each parameter is one flat."""
         self.whole: dict[str, Tensor] = {}
         """Unsliced states, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
 
@@ -288,13 +282,44 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
         return [[self.state[flat][key] for flat in flats] for key in ("step", *keys)]
 
 
-class WholeParameterBuilder(OptimizerBuilder):
-    """Builds a `WholeParameterOptimizer`."""
+class _GatheringOptimizer(WholeParameterOptimizer):
+    """Lets an optimizer update entire parameters; every rank gathers all, and has all states."""
 
-    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
-        """Give the optimizer the segments of its flats."""
-        assert isinstance(optimizer, WholeParameterOptimizer), "this builder made it"
-        optimizer.layout = layout
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self._inner = inner
+        super().__init__(inner.param_groups, 0.0)
+
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+        # gather parameters and gradients, and find the states of each
+        segments = self.layout.local_segments(*flats)
+        pairs = {
+            name: flats[0].new_zeros((2, *shape))
+            for name, shape in self.layout.shapes(*flats).items()
+        }
+        for s in segments:
+            for part, entire in zip((s.flat, s.flat.grad), pairs[s.name], strict=True):
+                s.within(entire).copy_(s.of(part))  # type: ignore[arg-type]
+        weights: dict[str, Tensor] = {}
+        for name, pair in pairs.items():
+            weights[name], weights[name].grad = self.layout.total(pair)
+        for path, value in self.whole.items():
+            key, _, name = path.partition("/")
+            if name in weights:
+                self._inner.state[weights[name]][key] = value
+
+        # step; the group is the same object, as an optimizer may keep numbers in it
+        self._inner.param_groups = [group]
+        everything = group["params"]
+        group["params"] = [*weights.values()]
+        self._inner.step()
+        group["params"] = everything
+
+        # keep this rank's elements, and all states
+        for s in segments:
+            s.of(s.flat).copy_(s.within(weights[s.name]))
+        for name, weight in weights.items():
+            for key, value in self._inner.state.pop(weight, {}).items():
+                self.whole[f"{key}/{name}"] = torch.as_tensor(value, dtype=torch.float32)
 
 
 def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final
 
 import torch
 from pydantic import Field
@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.optimizers import OptimizerOptions
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 from clozeline.train.optim.optimizers._optimizer import (
-    WholeParameterBuilder,
     WholeParameterOptimizer,
     square_sums,
 )
@@ -26,13 +25,12 @@ _MIN_PARAMETER_RMS: Final = 1e-3
 """Minimum root mean square of a parameter."""
 
 
-class Adafactor(WholeParameterBuilder):
+class Adafactor(OptimizerBuilder):
     """T5's optimizer, as in transformers: relative rates, clipped updates, no momentum.
 
     A vector has a second moment per element; a matrix two vectors of moments, stored on every rank.
     """
 
-    statistics: ClassVar[Literal["matrix"]] = "matrix"
     states = 0
     """for matrices; vectors have 1"""
     keys = frozenset({"variance"})
@@ -190,8 +188,7 @@ class _Rows:
             of_columns.view(-1, self.columns).index_add_(0, self.matrix_of_row, squares.double())
 
     def divide(self, part: Tensor, rows: Tensor, columns: Tensor) -> None:
-        """Divide gradients by the roots of second moments, from the moments of entire rows and
-        columns."""
+        """Divide gradients by the roots of the moments of entire rows and columns."""
         means = rows.view(-1, self.segment.shape[-2]).mean(1, dtype=torch.float64).float()
         of_rows = rows[self.first : self.last] / means[self.matrix_of_row]
         of_columns = columns.view(-1, self.columns)[self.matrix_of_row]

@@ -1,7 +1,7 @@
 """Adam with decoupled weight decay (arXiv 1711.05101)."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -13,7 +13,7 @@ from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 class AdamW(OptimizerBuilder):
     """torch's fused AdamW: one pass over weights and moments, on a GPU and on the CPU."""
 
-    statistics: ClassVar[Literal["element"]] = "element"
+    statistics = "element"
     bit_exact = False
     has_rates_of_adam = True
     states = 2

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import torch
 from pydantic import Field
@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.optimizers import OptimizerOptions
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 from clozeline.train.optim.optimizers._optimizer import (
-    WholeParameterBuilder,
     WholeParameterOptimizer,
     map_matrices,
     square_sums,
@@ -27,14 +26,13 @@ _BETAS: Final = (0.9, 0.95)
 """AdamW's decay of the first and second moment."""
 
 
-class Muon(WholeParameterBuilder):
+class Muon(OptimizerBuilder):
     """Muon for the matrices of layers; AdamW for tables, heads, biases and norms.
 
     Momenta are partitioned by ZeRO; a split matrix goes to one rank for its iteration, in the dtype
     of the iteration.
     """
 
-    statistics: ClassVar[Literal["matrix"]] = "matrix"
     states = 2
     """for AdamW; matrices of layers have 1"""
     keys = frozenset({"exp_avg", "exp_avg_sq", "momentum_buffer"})

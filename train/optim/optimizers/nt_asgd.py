@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -24,7 +24,7 @@ class NTASGD(OptimizerBuilder):
     resumed run averages from the same step.
     """
 
-    statistics: ClassVar[Literal["element"]] = "element"
+    statistics = "element"
     states = 1
     keys = frozenset({AVERAGE})
     needs: ClassVar = {STATES_ON_DEVICE}

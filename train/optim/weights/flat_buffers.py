@@ -30,8 +30,12 @@ class Segment:
     count: int
 
     def of(self, tensor: Tensor) -> Tensor:
-        """Return a 1-D view of the segment in a tensor that is as long as the flat."""
-        return tensor.view(-1).narrow(0, self.offset, self.count)
+        """Return the segment in a tensor that is as long as the flat: 1-D, a view if it can be."""
+        return tensor.reshape(-1).narrow(0, self.offset, self.count)
+
+    def within(self, parameter: Tensor) -> Tensor:
+        """Return a 1-D view of the segment in a tensor of the shape of the parameter."""
+        return parameter.view(-1).narrow(0, self.start, self.count)
 
 
 class Layout:

@@ -8,7 +8,7 @@ from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 class RAdam(OptimizerBuilder):
     """Rectified Adam (arXiv 1908.03265) with decoupled weight decay."""
 
-    statistics = "element"
+    statistics = "element"  # no norm or mean of a weight, so that it may be cut anywhere
     keys = frozenset({"exp_avg", "exp_avg_sq"})
     bit_exact = False
     states = 2

@@ -10,13 +10,14 @@ from clozeline.train.optim.optimizers._optimizer import map_matrices
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.registries import OPTIMIZERS
 from tests.matrices import mark_slow_after
+from tests.train.optim.optimizers import own
 from tests.train.optim.optimizers.injected import configured, updated
 
 OPTIMIZERS = {name: OPTIMIZERS.load_class(name) for name in OPTIMIZERS.available()}
 EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
 
 
-@pytest.mark.parametrize("name", mark_slow_after(1, EXACT))
+@pytest.mark.parametrize("name", [own.NAME, *mark_slow_after(1, EXACT)])
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
     one_rank, two_ranks, tmp_path, name
 ):
