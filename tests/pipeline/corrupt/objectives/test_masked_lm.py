@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from clozeline.columns import Feature, Role
+from clozeline.errors import IntegrityError
 from clozeline.model.layers.masks import mode_mask
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import ATTENTION_FEATURES, attention_columns
+from clozeline.pipeline.corrupt.objectives.masked_lm import MaskedLM
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Corpus
 from clozeline.seeding import LABELS, RATES, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import (
@@ -24,6 +28,43 @@ from tests.pipeline.corrupt.objectives.runner import (
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.pair_cases import slow_masks
 from tests.refusals import refused
+
+LEVEL = Feature("level", "uint8", Role("label", "label_positions"), "a level of each label")
+
+
+class Leveled(MaskedLM):
+    """Has one more column, and returns it with `mask_rate` below 1."""
+
+    base_features = (*MaskedLM.base_features, LEVEL)
+
+    def extra_features(self, samples, keys, columns):
+        extra = dict(super().extra_features(samples, keys, columns))
+        if self.options.mask_rate != 1:
+            labels = columns["label_ids"]
+            extra["level"] = Ragged(np.ones(len(labels.values), np.uint8), labels.offsets)
+        return extra
+
+
+OWN = {"name": f"{__name__}:Leveled", "max_length": 64}
+
+
+@pytest.mark.parametrize("more", [{}, {"mask_rate": {"uniform": [0, 1]}}])
+def test_a_subclass_has_its_columns_and_those_of_the_options(more):
+    found = corrupt(build_objective({**OWN, **more}, WORDS), samples([20, 30]))
+    plain = build_objective({**OWN, **more, "name": "masked_lm"}, WORDS).features
+    assert {feature.name for feature in plain} | {"level"} == found.columns.keys()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{**OWN, "mask_rate": 1.0}, {"name": "mixture", "parts": [{**OWN, "mask_rate": 1.0}]}],
+)
+def test_a_declared_column_that_is_not_returned_is_refused(entry):
+    rows = samples([20, 30])
+    rows = RowBatch({**rows.fixed, "part": np.zeros(2, np.uint8)}, rows.columns)
+    with pytest.raises(IntegrityError, match="column level"):
+        corrupt(build_objective(entry, WORDS), rows)
+
 
 COUNTED = replace(WORDS, corpus=Corpus((np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64)))
 
