@@ -40,9 +40,6 @@ class Signed(Leveled):
     """Stores what losses ignore."""
     value = -100
 
-class Unreturned(MaskedLM):
-    base_features = Leveled.base_features
-
 class Unlisted(CausalLM):
     """Returns a column that it does not declare."""
     def corrupt_rows(self, samples, random_keys):
@@ -232,7 +229,6 @@ def test_what_keeps_its_contract(check, name, words, registries):
             "another seed to change 95% of rows or more, got 0%",
         ),
         ("Signed", "Examples have the declared features", "column level: -100"),
-        ("Unreturned", "Examples have the declared features", "column level"),
         ("Unlisted", "Examples have the declared features", "column level"),
         (
             "Writing",
