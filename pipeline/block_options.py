@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows per block, or `auto`: the largest of 1920, 960, ... 60 for which a block takes at most 4 MiB
@@ -34,7 +34,7 @@ class Compression:
 class StoreOptions:
     """Requests to a store or web server; local files need no requests."""
 
-    retries: Annotated[int, Field(ge=0)] = 4
+    retries: Natural = 4
     """retries after a timeout, a broken connection, a short answer, or the status 408, 429 or 5xx;
     a missing file or denied access is not retried"""
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0

@@ -19,6 +19,7 @@ from clozeline.configuration.config import (
     HOME_EXPANDED,
     LocalPath,
     Natural,
+    Positive,
     config_class,
     load_config,
     load_keys,
@@ -136,10 +137,10 @@ class ExecutorConfig:
     `external`: workers that you start, see `clozeline work --help`"""
     tasks: Annotated[int, Field(ge=1), Common()] = 1
     """number of tasks that share the units of a pass, ≥ 1; task r of n runs units r, r + n, ..."""
-    workers: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
+    workers: Annotated[Positive | None, Common()] = None
     """tasks that run at the same time, ≥ 1; default: min(tasks, CPU cores) for `local`, for others
     as many as the cluster runs"""
-    retries: Annotated[int, Field(ge=0)] = 1
+    retries: Natural = 1
     """retries of a unit after its process died, ≥ 0; a unit that fails because of its data is not
     retried"""
     options: dict[str, Any] = field(default_factory=dict)
@@ -231,7 +232,7 @@ class Recipe(Extensible):
     limits: InputLimits = field(default_factory=InputLimits)
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
-    limit: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
+    limit: Annotated[Positive | None, Common()] = None
     """number of documents in a preview: the first of each unit, about equally many from each unit;
     decisions are as in the complete run, which needs another `output`"""
     reuse: list[LocalPath] = field(default_factory=list)

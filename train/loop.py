@@ -10,7 +10,7 @@ from clozeline.train.checkpoint.checkpoints import Checkpoints, load
 from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.global_batch import next_batch_of_tokens
+from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, next_batch_of_tokens
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
@@ -221,7 +221,7 @@ def _step(job: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
         profiler.begin(state.step + 1)
     began = time.perf_counter()
     cpu_began = time.process_time()
-    batch = next_batch_of_tokens(
+    batch: GlobalBatch[MicroBatch] = next_batch_of_tokens(
         job.stream,
         engine.divisors,
         job.world,

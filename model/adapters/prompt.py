@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
 from clozeline.model.families import ModelFamily
@@ -39,7 +39,7 @@ class Prompt(Adapter):
 
         length: Annotated[int, Field(ge=1, le=2**16)] = 20
         """Number of learned vectors."""
-        tokens: tuple[Annotated[int, Field(ge=0)], ...] = ()
+        tokens: tuple[Natural, ...] = ()
         """Token ids whose vectors initialize the prompt, such as those of label words, repeated as
         needed; empty = random tokens of the vocabulary."""
 

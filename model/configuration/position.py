@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from clozeline.configuration.config import OnlyTraining, config_class
+from clozeline.configuration.config import Natural, OnlyTraining, config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple
 
@@ -203,9 +203,7 @@ class PositionConfig:
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi
     0.5)."""
-    nope_layers: Annotated[
-        tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(list_to_tuple)
-    ] = ()
+    nope_layers: Annotated[tuple[Natural, ...], BeforeValidator(list_to_tuple)] = ()
     """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv
     2501.18795)."""
     scaling: ScalingConfig | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import Natural, config_class
+from clozeline.configuration.config import Natural, Positive, config_class
 
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
 """Reason why a continuation ends: an end token, a stop string, `max_tokens`, or the end of the
@@ -24,17 +24,17 @@ class Decoding:
     max_tokens: Annotated[int, Field(ge=1, le=2**20)] = 64
     """Maximum number of new tokens, including the end token. Unmask: number of masks appended to a
     text without masks."""
-    min_tokens: Annotated[int, Field(ge=0)] = 0
+    min_tokens: Natural = 0
     """Minimum number of new tokens before an end token."""
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
     """Divides positive scores of tokens that are already in the row, and multiplies negative ones
     (arXiv 1909.05858); 1 = none. Beams multiply log-probabilities."""
-    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
+    no_repeat_ngram: Natural = 0
     """Forbid repeated n-grams of this size, prompt included; 0 disables it."""
     temperature: Annotated[float, Field(gt=0)] | None = None
     """Sample: divisor of the scores; null = 1. Unmask: sample tokens at this temperature; null =
     take the most probable."""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_k: Positive | None = None
     """Sample: draw among this many most probable tokens (arXiv 1805.04833); null = all."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Sample: draw among the fewest most probable tokens with this total mass (arXiv 1904.09751);
@@ -49,7 +49,7 @@ class Decoding:
     null = 1."""
     length_form: LengthForm = "power"
     """Beam: power: n ** a; gnmt: ((5 + n) / 6) ** a (arXiv 1609.08144)."""
-    steps: Annotated[int, Field(ge=1)] | None = None
+    steps: Positive | None = None
     """Unmask: number of model calls, each of which fills an equal share of the masks; null = one
     per mask."""
     order: Literal["certain", "random"] | None = None

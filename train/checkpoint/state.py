@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, ValidationError
 
-from clozeline.configuration.config import adapter_of
+from clozeline.configuration.config import Natural, adapter_of
 from clozeline.errors import CheckpointError
 from clozeline.extension_list import HIDE
 from clozeline.pipeline.shards.manifest import first_problem
@@ -17,7 +17,6 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 from clozeline.train.registries import STATE_KEYS
 
-_Count: TypeAlias = Annotated[int, Field(ge=0)]
 _STEP_KEYS: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
 """Keys of the state that a rollback takes from the checkpoint."""
 
@@ -37,15 +36,15 @@ class TrainState:
     )
     """keys that are written only with a value"""
 
-    step: _Count
+    step: Natural
     """optimizer steps done, skipped ones included"""
-    samples: _Count
+    samples: Natural
     """position of the stream: rows consumed, and rows that rollbacks skipped"""
-    tokens: _Count = 0
+    tokens: Natural = 0
     """real tokens seen"""
-    skipped: _Count = 0
+    skipped: Natural = 0
     """steps whose gradient was not finite"""
-    skipped_in_a_row: _Count = 0
+    skipped_in_a_row: Natural = 0
     """latest consecutive steps whose gradient was not finite"""
     heldout_loss: float | None = None
     """loss on the first held-out set at this step, if it was evaluated"""
@@ -67,7 +66,7 @@ class TrainState:
     """values of keys of extensions, which are written next to the other keys"""
     skipped_rows: tuple[SkippedRows, ...] = ()
     """rows before this position that rollbacks skipped, in order"""
-    rollbacks: _Count = 0
+    rollbacks: Natural = 0
     """rollbacks of the run so far, also those before an earlier checkpoint was restored"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""

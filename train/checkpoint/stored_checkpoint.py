@@ -16,13 +16,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError, safe_open
 
 from clozeline.checksummed_json import refuse_newer
+from clozeline.configuration.config import Natural
 from clozeline.errors import (
     CheckpointError,
     ConfigurationError,
@@ -53,14 +54,13 @@ _PARTS: Final = ("family.", "heads.", "adapters.")
 """Parts of the model; other parameters belong to what a hook has put around it."""
 
 _STRICT: Final = ConfigDict(extra="forbid", strict=True)
-_Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, config=_STRICT)
 class FileRecord:
     """Size and xxh3-128 (hex) of a part."""
 
-    bytes: _Count
+    bytes: Natural
     xxh3_128: str
 
 
@@ -68,10 +68,10 @@ class FileRecord:
 class ParameterRecord:
     """Storage of a parameter: `slices` are (part, start, count) over its flattened elements."""
 
-    shape: list[_Count]
+    shape: list[Natural]
     group: str
     keys: list[str]
-    slices: list[tuple[_Count, _Count, _Count]]
+    slices: list[tuple[Natural, Natural, Natural]]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -87,7 +87,7 @@ class Index:
     """persistent buffers, stored in part 0 as `buffer/<name>`"""
     files: dict[str, FileRecord]
     format: int = FORMAT
-    whole: dict[str, list[_Count]] = dataclasses.field(default_factory=dict)
+    whole: dict[str, list[Natural]] = dataclasses.field(default_factory=dict)
     """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
     hooks: list[str] = dataclasses.field(default_factory=list)
     """keys that belong to hooks, not to the optimizer"""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.configuration.described_keys import Common
 
 
@@ -29,7 +29,7 @@ class ProfileConfig:
 
     first: Annotated[int, Field(alias="from", ge=1)]
     """first profiled step; choose one after the warm-up of the first few"""
-    steps: Annotated[int, Field(ge=1)] = 5
+    steps: Positive = 5
     """number of profiled steps; each takes longer than usual, and some MB of the trace"""
 
     @property
@@ -50,11 +50,11 @@ class ProfileConfig:
 class DivergenceConfig:
     """Return to an earlier checkpoint after a divergence, and continue in the same process."""
 
-    rollback: Annotated[int, Field(ge=1)] = 1
+    rollback: Positive = 1
     """checkpoint to return to, counted back from the divergence: 1 is the newest one from before
     the last good step"""
     skip_rows: bool = True
     """do not read again the rows between that checkpoint and the divergence; false repeats the same
     steps, which helps only after a fault of the hardware"""
-    max_rollbacks: Annotated[int, Field(ge=1)] = 3
+    max_rollbacks: Positive = 3
     """rollbacks of a run, over all of its starts; a further divergence ends it with exit code 76"""

@@ -2,9 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, Positive, config_class
 from clozeline.configuration.described_keys import Common
 
 
@@ -15,10 +13,10 @@ class ZeroConfig:
     stage: Annotated[Literal[0, 1, 2, 3], Common()] = 1
     """0: nothing, 1: optimizer state, 2: also gradients, 3: also parameters. Use 1 until memory is
     short; one rank in fp32 runs 1 and 2 as 0"""
-    bucket: Annotated[int, Field(ge=1)] | None = None
+    bucket: Positive | None = None
     """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them,
     at most 5e8"""
-    persistent: Annotated[int, Field(ge=0)] = 100_000
+    persistent: Natural = 100_000
     """stage 3: parameters with at most this many elements are not partitioned"""
     offload: Literal["none", "optimizer", "parameters"] = "none"
     """state to keep and update on the host (arXiv 2101.06840): optimizer from stage 1 on, also

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.train.hooks import HookContext
 from clozeline.train.hooks._depth_freezing import DepthFreezing
 
@@ -19,7 +16,7 @@ class Unfreezing(DepthFreezing):
     class Options:
         """Steps of each depth."""
 
-        every: Annotated[int, Field(ge=1)]
+        every: Positive
         """steps after which the next layer from the top is unfrozen, after the heads and before the
         embeddings"""
 

@@ -5,11 +5,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass as plain_dataclass
 from statistics import fmean
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.registries import HEADS
@@ -26,7 +24,7 @@ class EarlyStopConfig:
     """metric of a held-out set: heldout/loss, heldout/losses/masked_lm,
     dev/figures/classification/accuracy; mean/loss is the mean over all held-out sets, for example
     one per language. A loss is to fall, and an accuracy to rise"""
-    patience: Annotated[int, Field(ge=1)] = 3
+    patience: Positive = 3
     """evaluations in a row without improvement after which the run ends"""
     target: float | None = None
     """end the run at this value or a better one; null: none"""

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from clozeline.columns import TEACHER
-from clozeline.configuration.config import config_class, to_data, validate
+from clozeline.configuration.config import Positive, config_class, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.registries import LossComponent
 from clozeline.model.configuration.model_config import ModelConfig
@@ -28,7 +28,7 @@ class StoredScores:
     """xxh3-128 (hex) of the teacher's weights"""
     head: str
     """head that computed the scores"""
-    k: Annotated[int, Field(ge=1)]
+    k: Positive
     """entries per label"""
     how: Literal["top", "drawn"]
     """top: the k most likely classes; drawn: classes drawn k times, with count / k"""
@@ -36,7 +36,7 @@ class StoredScores:
     """divisor of the logits"""
     seed: int
     """seed of the draws"""
-    batch: Annotated[int, Field(ge=1)]
+    batch: Positive
     """rows of a forward pass"""
 
     def __str__(self) -> str:

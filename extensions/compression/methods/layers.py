@@ -9,14 +9,12 @@ from typing import Annotated
 from pydantic import Field
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.methods._method import Batch, Compressed, Method
 from clozeline.extensions.compression.selection import split_name
 from clozeline.model.checkpoints.checkpoint import Checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
-
-_Index = Annotated[int, Field(ge=0)]
 
 
 class LayersMethod(Method):
@@ -34,10 +32,10 @@ class LayersMethod(Method):
     class Options:
         """Layers to keep."""
 
-        keep: Annotated[tuple[_Index, ...], Field(min_length=1)]
+        keep: Annotated[tuple[Natural, ...], Field(min_length=1)]
         """Indices of the layers to keep, ascending, from 0: [0, 2, 4]; in an encoder_decoder, of
         the encoder."""
-        keep_decoder: Annotated[tuple[_Index, ...], Field(min_length=1)] | None = None
+        keep_decoder: Annotated[tuple[Natural, ...], Field(min_length=1)] | None = None
         """encoder_decoder: indices of the decoder layers to keep; null = all."""
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:

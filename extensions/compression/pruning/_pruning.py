@@ -1,11 +1,9 @@
 """Interface of pruning methods, which are hooks, and the cubic schedule."""
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, Positive, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import UNDOABLE_STEPS
@@ -19,12 +17,12 @@ class CubicOptions:
     See arXiv 1710.01878 and 1902.09574.
     """
 
-    start: Annotated[int, Field(ge=0)] = 0
+    start: Natural = 0
     """step t0 at which the schedule starts"""
-    end: Annotated[int, Field(ge=1)] | None = None
+    end: Positive | None = None
     """step at which the final value is reached; at most schedule.steps; null: two thirds of
     schedule.steps. With end = start, the final value is reached at once"""
-    every: Annotated[int, Field(ge=1)] = 10
+    every: Positive = 10
     """steps between two updates of the masks"""
     parameters: tuple[str, ...] = ()
     """regular expressions for full names of the matrices to prune; default: the linear maps of all

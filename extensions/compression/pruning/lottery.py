@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
-from pydantic import Field
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.pruning._masked_weights import (
     MASK,
@@ -41,9 +39,9 @@ class LotteryPruning(MaskedWeights):
 
         sparsity: Sparsity = 0.7
         """final share of the weights that are 0, over all matrices, in (0, 1)"""
-        rounds: Annotated[int, Field(ge=1)] = 7
+        rounds: Positive = 7
         """rounds of training, pruning and rewinding"""
-        every: Annotated[int, Field(ge=1)]
+        every: Positive
         """steps per round"""
         parameters: tuple[str, ...] = ()
         """regular expressions for full names of the matrices to prune; default: the linear maps of

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.extensions.compression.pruning._masked_weights import (
     MASK,
@@ -50,7 +50,7 @@ class MovementPruning(MaskedWeights):
     class Options(CubicOptions):
         """Share of weights that stay, or threshold and penalty of scores."""
 
-        every: Annotated[int, Field(ge=1)] = 1
+        every: Positive = 1
         """steps between two updates of the masks, also after `end`"""
         mode: Literal["hard", "soft"] = "hard"
         """hard: keep the highest scores of each matrix; soft: keep the scores above a threshold"""

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.pruning._pruning import Pruning
 from clozeline.extensions.compression.token_pruning import TokenPruning
@@ -82,7 +82,7 @@ class TokensPruning(Pruning):
         """weight of the penalty in the loss, ≥ 0: the higher, the fewer tokens stay. The penalty of
         retention is the sum over layers of layer number x entries kept, that of thresholds the mean
         mask"""
-        harden: Annotated[int, Field(ge=1)] | None = None
+        harden: Positive | None = None
         """last step with masks; at most schedule.steps; null: half of schedule.steps"""
         learning_rate: Annotated[float, Field(gt=0.0)] | None = None
         """peak learning rate of the rule, > 0; the schedule multiplies it; null: 0.01 for

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import HOME_EXPANDED, Positive, config_class
 from clozeline.extensions.curation.registries import ItemReaderComponent
 
 
@@ -41,5 +41,5 @@ class DecontaminateConfig:
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
     ngram: Annotated[int, Field(ge=5, le=1000)] = 13
     """words of an n-gram, 5 to 1000; a shorter text of an item is one n-gram from 5 words on"""
-    max_document_frequency: Annotated[int, Field(ge=1)] = 10
+    max_document_frequency: Positive = 10
     """documents, ≥ 1; an n-gram in more of them is a common phrase: it is ignored, and listed"""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.extensions.tasks.registries import TaskReaderComponent
 from clozeline.pipeline.text.code_switch_options import CodeSwitchConfig
@@ -50,7 +50,7 @@ class TasksConfig:
     max_length: Annotated[int, Field(ge=8, le=65_000), Common()] = 128
     """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the
     longer one first"""
-    stride: Annotated[int, Field(ge=1)] | None = None
+    stride: Positive | None = None
     """tokens between the starts of two windows of a long text, for tagging and question answering;
     null: half of the length of a window, which is also the maximum"""
     split_off: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)

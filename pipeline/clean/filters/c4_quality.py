@@ -2,11 +2,9 @@
 
 import re
 from collections import Counter
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, Positive, config_class
 from clozeline.pipeline.clean.filters import KEEP, Document, Filter, TextStatistics, Verdict
 from clozeline.pipeline.text.normal_form import count_words, join_lines, normalize
 from clozeline.pipeline.text.sentence_marks import ends_sentence
@@ -81,9 +79,9 @@ class C4Quality(Filter):
         """terminal marks; null: the marks that end sentences in all scripts, also before closing
         quotes; the paper has `.`, `?`, `!` and `"`. Lines in Thai, Lao and other scripts without
         marks pass"""
-        words_per_line: Annotated[int, Field(ge=0)] = 3
+        words_per_line: Natural = 3
         """drop lines with fewer words; in scripts without blanks, three characters count as one"""
-        word_chars: Annotated[int, Field(ge=1)] = 1000
+        word_chars: Positive = 1000
         """drop lines with a longer word, in characters"""
         javascript: bool = True
         """drop lines that mention JavaScript"""
@@ -96,7 +94,7 @@ class C4Quality(Filter):
         """reject pages with this phrase"""
         curly_bracket: bool = True
         """reject pages with a `{`"""
-        sentences: Annotated[int, Field(ge=0)] = 5
+        sentences: Natural = 5
         """reject pages with fewer remaining sentences"""
 
     def __init__(self, options: Options) -> None:

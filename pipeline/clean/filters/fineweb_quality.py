@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.pipeline.clean.filters import (
     Document,
     Measure,
@@ -51,7 +51,7 @@ class FinewebQuality(ThresholdFilter):
         """the terminal marks; null: Unicode's marks that end a sentence, in all scripts"""
         short_line_thr: Share = 0.67
         """maximum fraction of short lines, 0 to 1"""
-        short_line_length: Annotated[int, Field(ge=0)] = 30
+        short_line_length: Natural = 30
         """maximum length of a short line in characters"""
         char_duplicates_ratio: Share = 0.01
         """maximum fraction of characters in lines that repeat an earlier one, 0 to 1"""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
     KEEP,
@@ -69,7 +69,7 @@ class GopherQuality(ThresholdFilter):
     class Options:
         """Thresholds, as published."""
 
-        words: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (50, 100_000)
+        words: tuple[Natural, Natural] = (50, 100_000)
         """minimum and maximum number of words; in scripts without blanks, three characters count as
         one"""
         mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (
@@ -89,7 +89,7 @@ class GopherQuality(ThresholdFilter):
         letter_words: Literal["spaces", "tokens"] = "spaces"
         """words of this rule: split at white space, or datatrove's tokens, which include
         punctuation marks"""
-        stop_words: Annotated[int, Field(ge=0)] = 2
+        stop_words: Natural = 2
         """minimum number of distinct stop words, in any case; no effect below 50 words, and for
         languages without a list"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.pipeline.clean.filters import (
     Document,
     Measure,
@@ -45,7 +45,7 @@ class GopherRepetition(ThresholdFilter):
     class Options:
         """Thresholds, as published."""
 
-        min_words: Annotated[int, Field(ge=0)] = 50
+        min_words: Natural = 50
         """texts with fewer words pass: the thresholds are for pages, and a phrase is a large share
         of a short text"""
         paragraphs: Share = 0.3

@@ -3,12 +3,10 @@
 import re
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import unquote
 
-from pydantic import Field
-
-from clozeline.configuration.config import LocalPath, config_class
+from clozeline.configuration.config import LocalPath, Positive, config_class
 from clozeline.pipeline.clean.filters import (
     DATA_FILE,
     KEEP,
@@ -67,7 +65,7 @@ class Url(Filter):
         """files of words that no URL may have; words end at marks, and case does not matter"""
         soft_words: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of words; a URL must have fewer of them than `soft_word_threshold`"""
-        soft_word_threshold: Annotated[int, Field(ge=1)] = 2
+        soft_word_threshold: Positive = 2
         """number of different soft words that rejects a page, ≥ 1"""
         banned_subwords: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of strings that no URL may have, also across marks: `ab` is in `a-b`"""

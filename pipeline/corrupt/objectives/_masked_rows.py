@@ -14,7 +14,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.columns import IDS, POSITIONS, ROW, WEIGHT, Feature, Role
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.corrupt.objectives._choice import KEEP, MASK, WORD, PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check_grouping
 from clozeline.pipeline.corrupt.objectives._objective import (
@@ -94,7 +94,7 @@ RandomShare: TypeAlias = Annotated[
     ),
 ]
 MaxLabels: TypeAlias = Annotated[
-    Annotated[int, Field(ge=1)] | None,
+    Positive | None,
     Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no limit."),
 ]
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, ROW, Feature
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
@@ -109,7 +109,7 @@ class SpanCorruption(Objective):
         """First token of the decoder's input; added when batches are built, never stored."""
         source_head: SourceHead = "none"
         """Special token in front of the input, before the mode token."""
-        max_span_length: Annotated[int, Field(ge=1)] | None = None
+        max_span_length: Positive | None = None
         """Tokens in the longest span; longer spans give tokens to the others. None: no limit."""
 
         def __post_init__(self) -> None:

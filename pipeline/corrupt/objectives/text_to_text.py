@@ -10,7 +10,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, UNDO, Feature
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
@@ -33,7 +33,7 @@ class TextToTextTask:
     """`source` of the input that has the pairs; none, for a single task: all pairs"""
     template: str = _SOURCE_FIELD
     """text around the placeholder `{source}`: `Translate from Chinese to English: {source}`"""
-    examples: Annotated[int, Field(ge=1)] | None = None
+    examples: Positive | None = None
     """number of pairs of the input, which determines the task's rate; none, for all tasks: use all
     pairs"""
     weight: Annotated[float, Field(gt=0)] | None = None
@@ -78,7 +78,7 @@ class TextToText(Objective):
         """Most tokens in an input, template and `</s>` included; longer sources are truncated."""
         target_length: Annotated[int, Field(ge=2)] = 512
         """Most tokens in a target, `</s>` included; pairs with longer targets are skipped."""
-        cap: Annotated[int, Field(ge=1)] = 1 << 19
+        cap: Positive = 1 << 19
         """Most examples of a task that count for its rate."""
         temperature: Annotated[float, Field(ge=1)] = 1.0
         """1: rates proportional to examples; higher: more equal rates (T5: 2 with a cap of

@@ -24,11 +24,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-from pydantic import Field
-
 from clozeline.command import program_name, run_command, stopping_at_signals, wrap_log
 from clozeline.command_line import Positional, asks_for_help, print_help, read_words
-from clozeline.configuration.config import Seconds, config_class
+from clozeline.configuration.config import Positive, Seconds, config_class
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
 from clozeline.files import read_json
@@ -111,7 +109,7 @@ class WorkOptions:
 
     output: Annotated[OutputPath, Positional(0)]
     """output folder of the pipeline"""
-    workers: Annotated[int, Field(ge=1)] | None = None
+    workers: Positive | None = None
     """workers that share the memory of this machine or container, at least 1; default: one per core
     of the machine"""
     wait_s: Seconds = 600.0

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from clozeline.command import run_command
-from clozeline.configuration.config import Seconds, config_class
+from clozeline.configuration.config import Natural, Positive, Seconds, config_class
 from clozeline.errors import StorageError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.executors import (
@@ -80,13 +80,13 @@ class Slurm(Executor):
         """partition of the cluster"""
         time: str = "24:00:00"
         """time limit of a task, as for `sbatch --time`"""
-        cpus_per_task: Annotated[int, Field(ge=1)] = 1
+        cpus_per_task: Positive = 1
         """cores of a task, which uses one; more cores give it more memory"""
-        mem_per_cpu_gb: Annotated[int, Field(ge=1)] = 2
+        mem_per_cpu_gb: Positive = 2
         """memory of each core in GB"""
         sbatch_args: dict[str, str | int] = field(default_factory=dict)
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
-        driver_bytes: Annotated[int, Field(ge=0)] = 2**25
+        driver_bytes: Natural = 2**25
         """a pass over fewer bytes of inputs runs in the driver's process; 0: submit every pass"""
         poll_s: Annotated[Seconds, Field(gt=0)] = 10.0
         """seconds between two queries of the queue"""

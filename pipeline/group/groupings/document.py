@@ -1,13 +1,10 @@
 """Document: one row for each document, or windows of complete sentences of a long document."""
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, Feature
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.group.groupings import (
     Context,
     GroupedRows,
@@ -33,7 +30,7 @@ class DocumentGrouping(Grouping):
 
     @config_class
     class Options(PartOptions):
-        length: Annotated[int, Field(ge=1)]
+        length: Positive
         """Most tokens in a row."""
 
     options: Options

@@ -1,15 +1,14 @@
 """Packed: documents one after another, cut into rows of a fixed length."""
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from clozeline import plugins
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, Feature
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.group.groupings import (
     Context,
     GroupedRows,
@@ -43,7 +42,7 @@ class PackedGrouping(Grouping):
 
     @config_class
     class Options(PartOptions):
-        length: Annotated[int, Field(ge=1)]
+        length: Positive
         """Tokens in a row, separators included."""
         separator: Literal["none", "sep", "eos"] = "none"
         """Special token after each document."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from clozeline.arrays import Bool, Int64
 from clozeline.columns import IDS, Feature, Role
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.group.groupings import (
     Context,
     GroupedRows,
@@ -46,7 +46,7 @@ class ParallelGrouping(Grouping):
         """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""
         cut: Literal["longer", "source"] = "longer"
         """Side that is cut if a pair is too long."""
-        target_length: Annotated[int, Field(ge=1)] | None = None
+        target_length: Positive | None = None
         """Most tokens of the target, which is never cut (`cut: source`)."""
         sources: tuple[SourceShare, ...] = ()
         """Inputs to take (`cut: source`), with their length and share in parts per million; none:

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 
 LARGEST_WINDOW: Final = 1 << 32
 """Bytes of the largest dictionary of xz; zstandard decodes windows up to half of it."""
@@ -14,16 +14,16 @@ LARGEST_WINDOW: Final = 1 << 32
 class InputLimits:
     """Limits against hostile or broken input."""
 
-    record_bytes: Annotated[int, Field(ge=1)] = 1 << 26
+    record_bytes: Positive = 1 << 26
     """maximum size of a record in bytes, after decompression"""
-    text_chars: Annotated[int, Field(ge=1)] = 20_000_000
+    text_chars: Positive = 20_000_000
     """maximum length of a document in characters"""
-    ratio: Annotated[int, Field(ge=1)] = 200
+    ratio: Positive = 200
     """maximum decompression ratio after the first 64 MiB"""
-    decompressed_bytes: Annotated[int, Field(ge=1)] = 1 << 36
+    decompressed_bytes: Positive = 1 << 36
     """maximum decompressed size of a file in bytes"""
     window_bytes: Annotated[int, Field(ge=1 << 16, le=LARGEST_WINDOW)] | None = None
     """largest window of a `.zst` frame (2**31 for `zstd --long=31`) or dictionary of an `.xz` file,
     in bytes of memory; default: half of the memory, divided among the workers"""
-    line_bytes: Annotated[int, Field(ge=1)] = 1 << 27
+    line_bytes: Positive = 1 << 27
     """maximum length of a line in bytes (line-based formats)"""

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line
 from clozeline.pipeline.ingest.formats.decompression import (
     DAMAGE_REASONS,
@@ -52,7 +50,7 @@ class FastaReader(Reader):
     class Options:
         """How long documents may be."""
 
-        max_letters: Annotated[int, Field(ge=1)] = 10_000
+        max_letters: Positive = 10_000
         """letters of a document; a longer sequence, such as a chromosome, is split"""
 
     is_splittable = staticmethod(LineFileReader.is_splittable)

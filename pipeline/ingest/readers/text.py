@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 from clozeline.patterns import compile_pattern, use_pattern
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
@@ -65,7 +63,7 @@ class ChapterSplit:
     pattern: str
     """regular expression that matches the start of a chapter; `^` matches the start of a line:
     `^CHAPTER [IVX]+`"""
-    min_words: Annotated[int, Field(ge=0)] = 0
+    min_words: Natural = 0
     """shorter chapters, such as title pages, are joined to the next one"""
 
     def __post_init__(self) -> None:

@@ -1,11 +1,8 @@
 """Split texts of scripts without sentence marks, such as Thai and Lao, into phrases."""
 
 import re
-from typing import Annotated
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.text.sentences import SentenceSplitter
 
 
@@ -25,7 +22,7 @@ class Phrases(SentenceSplitter):
 
     @config_class
     class Options:
-        characters: Annotated[int, Field(ge=1)] = 40
+        characters: Positive = 40
         """minimum characters of a phrase that ends at a blank"""
 
     def __init__(self, options: Options) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     SPECIAL_PIECES,
     sentinel_pieces,
@@ -67,7 +67,7 @@ class TrainingOptions:
 class FrequencyOptions(TrainingOptions):
     """Options of tokenizers that count pairs or words."""
 
-    min_frequency: Annotated[int, Field(ge=1)] = 2
+    min_frequency: Positive = 2
     """minimum count of a pair (for the tokenizer `word`: of a word) to become a piece, at least
     1"""
 

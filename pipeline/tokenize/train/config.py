@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
@@ -23,7 +23,7 @@ class TrainTokenizerConfig:
     reserved ids, so 32000 leaves 31,846 for text; `options: {sentinels: 0, modes: false, reserved:
     0}` leaves all but 7. If the text is too short, the vocabulary is smaller and a warning says
     so"""
-    sample_bytes: Annotated[int, Field(ge=1)] | None = None
+    sample_bytes: Positive | None = None
     """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and
     wordpiece, 1 GB for all others (unigram needs about 30 bytes of memory per byte)"""
     alpha: Annotated[float, Field(ge=0, le=1)] = 1

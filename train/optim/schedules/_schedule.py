@@ -9,14 +9,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Natural, config_class
 
 
 @config_class
 class ScheduleOptions:
     """Options that every schedule has."""
 
-    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = Field(
+    warmup: Natural | Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0,
         description="steps over which the rate rises linearly from 0 to its peak, or below 1 their "
         "share of all steps: 0.1; 0 starts at the peak",

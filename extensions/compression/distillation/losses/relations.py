@@ -1,13 +1,12 @@
 """Relations of queries, keys and values in a layer (MiniLM, arXiv 2002.10957, 2012.15828)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.compression.distillation.losses import DistillationLoss, LossOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -20,10 +19,10 @@ class RelationOptions(LossOptions):
 
     of: tuple[Literal["queries", "keys", "values"], ...] = ("queries", "keys", "values")
     """vectors whose relations are compared"""
-    relation_heads: Annotated[int, Field(ge=1)] | None = None
+    relation_heads: Positive | None = None
     """number of heads into which the vectors of both models are split, a divisor of their widths;
     null: the teacher's number"""
-    teacher_layer: Annotated[int, Field(ge=1)] | None = None
+    teacher_layer: Positive | None = None
     """layer of the teacher, from 1; null: the last. The paper uses layer 21 of 24"""
 
 

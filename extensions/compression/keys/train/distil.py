@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import Field
 
 from clozeline.columns import TEACHER
-from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, Natural, Positive, config_class
 from clozeline.extensions.compression.registries import DISTILLATION_LOSSES, LossComponent
 from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.capabilities import (
@@ -35,7 +35,7 @@ _TEACHER: Final = Capability("a teacher in memory", "set distil.teacher")
 class StudentStart:
     """Weights that a student starts from."""
 
-    layers: tuple[Annotated[int, Field(ge=0)], ...]
+    layers: tuple[Natural, ...]
     """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10].
     Embeddings and heads are copied, too"""
     source: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
@@ -58,7 +58,7 @@ class DistilConfig(TrainingKey):
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or
     model.init_from"""
 
-    progressive: Annotated[int, Field(ge=1)] | None = None
+    progressive: Positive | None = None
     """steps for each layer of the student, from the first on: they train this layer alone, by
     states and attention (arXiv 2004.02984). Afterwards everything is trained, by the other losses.
     null: all of it from the start"""

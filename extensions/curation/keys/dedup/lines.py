@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.extensions.curation.keys.dedup._repeats_key import RepeatsKey, Within
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class LinesConfig(RepeatsKey):
     """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
 
-    max_documents: Annotated[int, Field(ge=1)] = 1
+    max_documents: Positive = 1
     """documents, ≥ 1; a line in more of them is removed; lines are compared without case and
     marks"""
     numbers: bool = True

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Positive, config_class
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.datatrove.block_tasks import BlockTask
@@ -37,7 +35,7 @@ class DatatroveReader(LineFileReader):
         datatrove.pipeline.readers:HuggingFaceDatasetReader"""
         options: dict[str, Any] = field(default_factory=dict)
         """arguments of the constructor of `block`, by name"""
-        tasks: Annotated[int, Field(ge=1)] = 1
+        tasks: Positive = 1
         """number of tasks that read, ≥ 1: the `world_size` of datatrove; each is a unit"""
         id_key: str | None = "id"
         """field that becomes `id` of `extra`"""
