@@ -152,7 +152,7 @@ class SaveError(StorageError):
 
 
 class DivergedError(ClozelineError):
-    """Too many consecutive steps had a gradient that is not finite."""
+    """Too many gradients in a row, the weights, or the losses at the end are not finite."""
 
     exit_code = 76
 

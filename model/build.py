@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.columns import ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField
-from clozeline.configuration.config import Natural, check_arguments
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.adapters import Adapters
 from clozeline.model.compilation.host_shapes import add_host_shapes
@@ -291,10 +290,7 @@ def build_model(
     # build, initialize, then let adapters start from the initialized weights
     with placement.building():
         model = Model(config, vocab_size)
-    if seed is None:
-        seed = torch.initial_seed()
-    else:
-        seed = check_arguments(dict[str, Natural], "build_model", seed=seed)["seed"]
+    seed = torch.initial_seed() if seed is None else seed
     initialize_parameters(model, config, seed, placement)
     for name in model.adapters:
         model.adapters.find(name).initialize_from(model.family, vocab_size, seed, placement)
