@@ -391,8 +391,9 @@ def folders_beside(path: Path) -> list[Path]:
 
     That is the folder above its own one, as the path is given, and with symbolic links resolved.
     """
-    manifest = manifest_path(local_path(path)).absolute()
-    return list(dict.fromkeys(each.parent.parent for each in (manifest, manifest.resolve())))
+    given = local_path(path).absolute()
+    folder = given.parent if given.is_file() or given.name == "manifest.json" else given
+    return list(dict.fromkeys((folder.parent, folder.resolve().parent)))
 
 
 def _describe_folder(path: Path) -> str:
