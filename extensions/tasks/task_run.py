@@ -139,7 +139,7 @@ def open_task_run(
     shards, facts = open_split(folder, split)
     head = find_head(run, trained.checkpoint.config, facts, shards)
     refuse_other_ids(trained.ids, shards, "data")
-    beside = (folder / "train" / _MANIFEST).is_file()
+    beside = task is not None and (folder / "train" / _MANIFEST).is_file()
     train = open_split(folder, "train")[0] if data is None or beside else open_first_set(run, data)
     seed = 0 if trained.config is None else trained.config.seed
     threshold = read_threshold(run, trained.digest) if facts.unanswerable else 0.0

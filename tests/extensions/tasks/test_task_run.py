@@ -146,6 +146,18 @@ def test_a_run_for_other_classes(tuned, tmp_path):
         open_task_run(tuned, "dev", sets)
 
 
+def test_training_rows_that_were_made_again(tuned, tmp_path):
+    """At their path lie other rows, which neither baselines nor predictions may rest on."""
+    run = shutil.copytree(tuned, tmp_path / "run")
+    sets = task_files.make_sets(tmp_path, train=20)
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace(str(tuned.parent), str(tmp_path)))
+    with refused(r"sst2/train/.* made again .* data\.shards=MANIFEST"):
+        open_task_run(run, "dev")
+
+    assert open_task_run(run, "dev", sets).train.path.parent == sets / "train"
+
+
 NAMES = ("a", "b", "c")
 
 

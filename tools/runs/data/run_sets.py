@@ -71,32 +71,32 @@ def _match_by_digest(
     run: Path, names: Sequence[Path], recorded: Sequence[RecordedSet], paths: Sequence[Path]
 ) -> dict[Path, Path]:
     paths_by_digest = {open_shards(path).digest: path for path in paths}
-    recorded_by_path = {entry.path: entry for entry in recorded}
+    digests = {entry.path: entry.digest for entry in recorded}
     current = {}
 
     for path in names:
-        entry = recorded_by_path.get(as_url(path) or str(local_path(path).absolute()))
-        if entry is None or entry.digest not in paths_by_digest:
-            named = (
-                str(path)
-                if entry is None
-                else f"{entry.name} (digest {entry.digest[:16]}), read at {entry.path},"
-            )
-            have = ", ".join(
-                f"{path_there} ({digest[:16]})" for digest, path_there in paths_by_digest.items()
-            )
+        digest = digests.get(as_url(path) or str(local_path(path).absolute()))
+        if digest not in paths_by_digest:
             raise ConfigurationError(
-                f"data.shards: {run} reads {named} which is not among those given: {have}"
+                f"data.shards: {run} was trained on {path} (digest {digest}), which is not among "
+                f"those given: {', '.join(map(str, paths))}"
             )
 
-        current[path] = paths_by_digest[entry.digest]
+        current[path] = paths_by_digest[digest]
 
     return current
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:
+    """Open the first training set of a run; refuse another set that was made at its path."""
     with explain_missing_sets(run, data):
-        return open_shards(data.first_set, options=data.store)
+        shards = open_shards(data.first_set, options=data.store)
+    if shards.digest not in [entry.digest for entry in read_sets(run)]:
+        raise ConfigurationError(
+            f"{shards.path}: was made again with other rows since {run} was trained on it: say by "
+            "data.shards=MANIFEST where its rows are now, or train again"
+        )
+    return shards
 
 
 @contextmanager

@@ -277,6 +277,6 @@ def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
 
     with pytest.raises(
         ConfigurationError,
-        match=r"data\.shards: .* reads whole_word_masking.* not among those given",
+        match=r"data\.shards: .*whole_word_masking.* not among those given",
     ):
         locate_sets(tmp_path, data, SetPaths(shards=copies[0]))
