@@ -25,8 +25,8 @@ class SetKind(ABC):
 
     head: str
     """head that learns the labels"""
-    classes: int
-    """number of classes; 0 if the labels are none"""
+    labels: tuple[str, ...]
+    """names of its classes in order; empty if the labels are none"""
     blanks: Blanks = "kept"
     """blanks of the texts in the rows"""
 

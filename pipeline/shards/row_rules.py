@@ -29,7 +29,7 @@ def find_bounds(manifest: Manifest) -> dict[int | str, int]:
     }
     record = manifest.objective
     if record and not OBJECTIVES.is_known(record.name) and SET_KINDS.is_known(record.name):
-        bounds["classes"] = SET_KINDS.create(record.name, record).classes
+        bounds["classes"] = len(SET_KINDS.create(record.name, record).labels)
     return bounds
 
 

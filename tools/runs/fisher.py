@@ -78,6 +78,7 @@ def _estimate(chosen: FisherOptions) -> None:
         shards = open_shards(chosen.data)
 
     refuse_other_ids(trained.ids, shards, "data")
+    trained.refuse_other_meanings(shards)
     examples = draw_rows(shards, chosen.rows, chosen.seed)
     fisher = diagonal_fisher(model, examples, chosen.seed, empirical=chosen.empirical)
     weights = dict(model.named_parameters())

@@ -33,6 +33,7 @@ class TrainState:
         "skipped_rows",
         "rollbacks",
         "tokenizer",
+        "meanings",
     )
     """keys that are written only with a value"""
 
@@ -68,6 +69,8 @@ class TrainState:
     """rows before this position that rollbacks skipped, in order"""
     rollbacks: Natural = 0
     """rollbacks of the run so far, also those before an earlier checkpoint was restored"""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """names of numbers in the rows, such as languages and classes, as the weights learned them"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)

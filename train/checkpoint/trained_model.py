@@ -25,6 +25,7 @@ from clozeline.errors import (
 )
 from clozeline.files import file_hash
 from clozeline.pipeline.row_form import RowForm
+from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
 from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -34,6 +35,7 @@ from clozeline.train.data.sets.recorded_sets import (
     SETS_FILE,
     TOKENIZER_FOLDER,
     RecordedSet,
+    add_meanings,
     fingerprint_of,
     read_sets,
     tokenizer_of_run,
@@ -168,6 +170,16 @@ class TrainedModel:
             return self.stored.digest
         hashes = [file_hash(path) for path in self.checkpoint.files]
         return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes).encode()).hexdigest()
+
+    def refuse_other_meanings(self, shards: ShardSet, *, labels: bool = True) -> None:
+        """Refuse a set whose numbers, such as languages and classes, mean others to the weights.
+
+        `labels`: also compare the classes of labeled rows.
+        """
+        known = {} if self.stored is None else self.stored.state.meanings
+        recorded = () if known else self.recorded
+        languages = self.checkpoint.config.languages
+        add_meanings(known, [*recorded, shards.manifest], languages, self.folder, labels=labels)
 
     @property
     def provenance(self) -> dict[str, object]:

@@ -22,8 +22,9 @@ from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import ids_of_run, read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.sets.datasets import Datasets
-from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
+from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER, add_meanings
 from clozeline.train.data.sets.token_ids import refuse_other_ids
+from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.hooks import Hook
@@ -50,7 +51,7 @@ class StartingPoint:
     """the checkpoint to resume from"""
     choices: tuple[str, ...] = ()
     """lines on the choices for the device"""
-    RENEWED: ClassVar = ("frozen", "dataset", "shape", "versions", "tokenizer")
+    RENEWED: ClassVar = ("frozen", "dataset", "shape", "versions", "tokenizer", "meanings")
     """keys of the state that a start renews"""
 
     @property
@@ -178,6 +179,9 @@ def find_starting_point(
     shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
+    before = saved or TrainState(step=0, samples=0)
+    sets = (*distinct_sets(datasets.phases), *datasets.heldout.values())
+    manifests = [shards.manifest for shards in sets]
     state = TrainState(
         step=0,
         samples=0,
@@ -185,7 +189,8 @@ def find_starting_point(
         dataset=datasets.description,
         shape=shape,
         versions=versions,
-        tokenizer=fingerprint if saved is None else saved.tokenizer or fingerprint,
+        tokenizer=before.tokenizer or fingerprint,
+        meanings=add_meanings(before.meanings, manifests, config.model.languages, config.output),
     )
     if checkpoint is not None:
         _refuse_other_vocabulary(checkpoint, datasets.train)

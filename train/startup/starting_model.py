@@ -136,6 +136,7 @@ def _initialize(
     adapter = model.adapters.active
     source = TrainedModel.open(folder, key="model.init_from", quantized=False)
     other, unknown = _compare_ids(source, shards)
+    source.refuse_other_meanings(shards, labels=False)  # a head of other labels is new
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
             f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards "
@@ -158,11 +159,13 @@ def _initialize(
             model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
 
+    unnamed = "           languages: that model does not say which number each one has"
     lines = [
         *filled.lines(),
         *freeze(model, config.frozen_parameters),
         *([] if other is None else [other.line()]),
         *unknown,
+        *([unnamed] if model.config.languages and not source.recorded else []),
     ]
 
     return StartingModel(model, lines, filled.digest, filled.fresh)

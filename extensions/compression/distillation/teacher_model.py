@@ -59,6 +59,7 @@ def open_teacher(
 
     # tokenizer, vocabulary, positions and inputs
     refuse_other_ids(opened.ids, shards, key)
+    opened.refuse_other_meanings(shards)
     vocab_size = shards.manifest.tokenizer.vocab_size
     rows = len(opened.checkpoint.tensors[_TOKEN_TABLE_KEY])
     if (multiple := row_multiple(rows, vocab_size)) is None:

@@ -17,7 +17,7 @@ class Task(SetKind):
     def __init__(self, objective: ObjectiveRecord) -> None:
         self.metadata = TaskMetadata.from_dict(objective.entry()[TASK])
         self.head = self.metadata.head
-        self.classes = len(self.metadata.labels)
+        self.labels = self.metadata.labels
         self._rows = rows_of(self.head, objective.architecture)
         self.blanks = self._rows.blanks
 

@@ -2,6 +2,7 @@
 says."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from clozeline.tools.runs.inference.fisher_information import (
 from clozeline.tools.start.contracts.heads import full_batch
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import built
+from tests.shard_sets import change_manifest
 from tests.tools.small_run import compute_row_scores
 
 
@@ -127,3 +129,13 @@ def test_only_one_head_with_a_distribution_is_drawn_from():
         require_drawable_labels({"a": head, "b": head})
     with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
         require_drawable_labels(built("encoder", heads={"token": 1.0}).heads)
+
+
+def test_rows_with_the_classes_in_another_order(tuned, tmp_path, capsys):
+    sets = shutil.copytree(tuned.parent / "out/tasks/sst2/train", tmp_path / "train")
+    change_manifest(
+        sets, lambda manifest: manifest["objective"]["options"]["task"].update(labels=["1", "0"])
+    )
+
+    assert fisher_main([str(tuned), f"data={sets}", f"output={tmp_path}/fisher"]) == 64
+    assert "class 0 of the head classification is '1'" in capsys.readouterr().err

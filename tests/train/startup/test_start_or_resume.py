@@ -26,6 +26,9 @@ from tests.train.synthetic import tiny
 
 HOST = torch.device("cpu")
 GPU = torch.device("cuda", 0)
+_TOKENIZER = SimpleNamespace(fingerprint="f" * 64)
+_TRAIN = SimpleNamespace(path=Path(), manifest=SimpleNamespace(tokenizer=_TOKENIZER))
+NO_DATA = SimpleNamespace(description="a set", train=_TRAIN, phases=(), heldout={})
 
 
 @pytest.fixture(scope="module")
@@ -99,22 +102,19 @@ def capability(monkeypatch):
 
 
 def begin(config, device, saved=None):
-    tokenizer = SimpleNamespace(fingerprint="f" * 64)
-    train = SimpleNamespace(path=Path(), manifest=SimpleNamespace(tokenizer=tokenizer))
-    datasets = SimpleNamespace(description="a set", train=train)
     if saved is None:
-        return find_starting_point(config, datasets, 1, device, None)
+        return find_starting_point(config, NO_DATA, 1, device, None)
     state = TrainState(
         step=1,
         samples=8,
         frozen=saved.state.frozen,
         shape=saved.state.shape,
-        tokenizer=tokenizer.fingerprint,
+        tokenizer=_TOKENIZER.fingerprint,
     )
     index = Index(state.as_dict(), {}, {}, [], {})
     return find_starting_point(
         config,
-        datasets,
+        NO_DATA,
         1,
         device,
         StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state),

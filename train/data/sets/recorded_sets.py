@@ -6,7 +6,7 @@ them, inference and export need no shards.
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.set_kinds import kind_of
+from clozeline.pipeline.shards import DamagedBlock, Manifest, ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord, manifest_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
@@ -135,6 +136,45 @@ def tokenizer_of_run(run: Path, recorded: RecordedSet, fingerprint: str) -> Path
     if fingerprint_of(copy) == fingerprint:
         return copy
     return find_tokenizer(manifest_path(recorded.path), fingerprint)
+
+
+def add_meanings(
+    known: Mapping[str, str],
+    sets: Iterable[Manifest | RecordedSet],
+    languages: int,
+    owner: object,
+    *,
+    labels: bool = True,
+) -> dict[str, str]:
+    """Return the names of numbers as weights know them that also learn the rows of some sets.
+
+    Example: `{"language 0": "de", "class 0 of the head classification": "negative"}`.
+
+    Args:
+        known: names of numbers that the weights have learned.
+        sets: further sets.
+        languages: number of languages of which the model reads codes.
+        owner: what has learned the known names, for messages.
+        labels: also compare the classes of labeled rows.
+
+    Raises:
+        ConfigurationError: a number has another name in a set.
+    """
+    meanings = dict(known)
+    for rows in sets:
+        found = {f"language {code}": name for code, name in enumerate(rows.languages[:languages])}
+        if labels and (kind := kind_of(rows.objective)) is not None:
+            found |= {f"class {n} of the head {kind.head}": x for n, x in enumerate(kind.labels)}
+            found[f"the number of classes of the head {kind.head}"] = str(len(kind.labels))
+
+        for number, name in found.items():
+            if (before := meanings.setdefault(number, name)) != name:
+                raise ConfigurationError(
+                    f"data: {number} is {name!r} in the set {rows.name}, but {before!r} in {owner}:"
+                    " a number must keep its meaning; make the set with the names in the order "
+                    "that they have there"
+                )
+    return meanings
 
 
 def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:

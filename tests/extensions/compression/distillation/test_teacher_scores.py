@@ -1,5 +1,6 @@
 """Scores of a teacher: those of each label, in shards, and checked against the teacher."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from clozeline.extensions.compression.distillation import (
 )
 from clozeline.extensions.compression.distillation.score_shards import ColumnTask
 from clozeline.extensions.compression.distillation.stored_scores import StoredScores
+from clozeline.extensions.compression.distillation.teacher_model import open_teacher
 from clozeline.extensions.compression.distillation.teacher_scores import (
     TeacherScores,
     draw_classes,
@@ -32,7 +34,7 @@ from tests.extensions.compression.distillation.pairs import model
 from tests.extensions.compression.distillation.test_stored_scores import write_scores
 from tests.pipeline.task_files import make_sets
 from tests.refusals import refused
-from tests.shard_sets import toy_set
+from tests.shard_sets import change_manifest, toy_set
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 
@@ -272,3 +274,12 @@ def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
 
     with refused("name the set that the columns were made from"):
         validate(other, task.shards.parents[1] / "heldout")
+
+
+def test_a_teacher_of_the_classes_in_another_order(tuned, tmp_path):
+    sets = shutil.copytree(tuned.parent / "out/tasks/sst2/train", tmp_path / "train")
+    change_manifest(
+        sets, lambda each: each["objective"]["options"]["task"].update(labels=["1", "0"])
+    )
+    with refused("class 0 of the head classification is '1'"):
+        open_teacher(tuned, None, open_shards(sets), "distil.teacher")

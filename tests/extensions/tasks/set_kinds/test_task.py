@@ -11,7 +11,7 @@ def test_an_old_set_says_what_its_rows_hold(monkeypatch):
     stored = open_shards(DATA / "format_0.1/tasks/tasks/golden/dev").manifest.objective
     kind = kind_of(stored)
 
-    assert (kind.head, kind.classes, kind.blanks) == ("classification", 2, "stripped")
+    assert (kind.head, kind.labels, kind.blanks) == ("classification", ("hill", "tree"), "stripped")
     assert kind_of(stored.model_copy(update={"name": "masked_lm"})) is None
     assert kind_of(None) is None
 
