@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError, write_note
 from clozeline.extensions.tasks.readers import is_task
 from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -45,6 +45,10 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
             f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts "
             "by perplexity=TEXTS"
         )
+
+    sets = {} if trained.stored is None else trained.stored.state.heldout_sets
+    if sets not in ({}, datasets.heldout_digests):
+        write_note("the held-out sets are not those that the checkpoint was evaluated on")
 
     return {
         "step": trained.step,

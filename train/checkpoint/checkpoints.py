@@ -53,7 +53,7 @@ from clozeline.train.engine import Engine
 Report = Callable[..., None]
 _MAX_FAILURES: Final = 3
 """Failed saves in a row that end the run."""
-_SCORE_KEYS: Final = ("heldout_loss", "best")
+_SCORE_KEYS: Final = ("heldout_loss", "heldout_sets", "best")
 """Beginnings of the state's keys that an evaluation after the save changes."""
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
@@ -217,7 +217,8 @@ class Checkpoints:
                 path for path in steps_in(self.directory) if step_of(path.name) <= state.step
             ]
             lowest = find_best(
-                readable_states(path for path in earlier if path.name not in self._refused)
+                readable_states(path for path in earlier if path.name not in self._refused),
+                state.heldout_sets,
             )
 
         lowest = self.world.gather(lowest)[0]

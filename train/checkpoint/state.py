@@ -34,6 +34,7 @@ class TrainState:
         "rollbacks",
         "tokenizer",
         "meanings",
+        "heldout_sets",
     )
     """keys that are written only with a value"""
 
@@ -71,6 +72,8 @@ class TrainState:
     """rollbacks of the run so far, also those before an earlier checkpoint was restored"""
     meanings: Mapping[str, str] = field(default_factory=dict)
     """names of numbers in the rows, such as languages and classes, as the weights learned them"""
+    heldout_sets: dict[str, str] = field(default_factory=dict)
+    """digests of the held-out sets by name: losses on others are not compared"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)

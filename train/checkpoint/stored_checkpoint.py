@@ -334,9 +334,19 @@ def choose_valid(
     return None
 
 
-def find_best(states: Mapping[Path, Mapping[str, Any]]) -> tuple[float, Path] | None:
-    """Return the lowest finite held-out loss of checkpoints and the first with it, or None."""
-    losses = [(state.get("heldout_loss"), path) for path, state in states.items()]
+def find_best(
+    states: dict[Path, dict[str, Any]], sets: Mapping[str, str] | None = None
+) -> tuple[float, Path] | None:
+    """Return the lowest finite held-out loss of checkpoints and the first with it, or None.
+
+    Losses on other held-out sets than `sets` do not count; None: those of the last checkpoint.
+    """
+    sets = sets or next(reversed(states.values()), {}).get("heldout_sets")
+    losses = [
+        (state.get("heldout_loss"), path)
+        for path, state in states.items()
+        if state.get("heldout_sets", sets) == sets
+    ]
     return min(
         ((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)),
         default=None,

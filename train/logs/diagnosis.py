@@ -108,6 +108,10 @@ def loss_history(records: Sequence[Record], name: str) -> LossHistory:
     evaluated = [
         (record["step"], by_set[name]) for record in records if name in (by_set := results(record))
     ]
+    # a set of another number of labels has taken its place
+    evaluated = [
+        each for each in evaluated if each[1].get("labels") == evaluated[-1][1].get("labels")
+    ]
     heldout = [
         (step, math.inf if result["loss"] is None else float(result["loss"]))
         for step, result in evaluated

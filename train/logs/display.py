@@ -42,6 +42,8 @@ _PRINTED_EVENTS: Final = {
     "compile=true shows the error: {reason}",
     "new_phase": "the data changed since the checkpoint: after {samples:,} samples "
     "the run reads {data}",
+    "new_heldout": "the held-out sets changed since the checkpoint: "
+    "losses on the earlier ones are not compared any more",
     "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows per step",
     "skipped_block": "{shards}: {shard}, block {block} cannot be read; empty rows replace its rows",
     "data_starved": "training waited for data in {waited_share:.0%} of the last {steps} steps: "

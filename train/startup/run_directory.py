@@ -126,6 +126,8 @@ def prepare_directory(
     saved_stream = {} if point.saved is None else point.saved.stream
     if saved_stream and saved_stream["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=state.dataset)
+    if point.has_other_heldout:
+        announce("new_heldout", step=state.step)
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]], fingerprint: str) -> str:

@@ -51,7 +51,9 @@ class StartingPoint:
     """the checkpoint to resume from"""
     choices: tuple[str, ...] = ()
     """lines on the choices for the device"""
-    RENEWED: ClassVar = ("frozen", "dataset", "shape", "versions", "tokenizer", "meanings")
+    RENEWED: ClassVar = (
+        *("frozen", "dataset", "shape", "versions", "tokenizer", "meanings", "heldout_sets"),
+    )
     """keys of the state that a start renews"""
 
     @property
@@ -68,6 +70,12 @@ class StartingPoint:
     def trunk(self) -> Path | None:
         """The run from which this run branches off at this point; None without a branch."""
         return self.config.branch_from if _is_branch(self.config, self.checkpoint) else None
+
+    @property
+    def has_other_heldout(self) -> bool:
+        """Whether the losses in the checkpoint are of other held-out sets."""
+        before = {} if self.saved is None else self.saved.heldout_sets
+        return before not in ({}, self.state.heldout_sets)
 
     @property
     def step(self) -> int:
@@ -90,6 +98,8 @@ class StartingPoint:
         if self.saved is not None:
             now = {key: getattr(state, key) for key in self.RENEWED}
             state = replace(self.saved, **now)
+            if self.has_other_heldout:
+                state = replace(state, heldout_loss=None, heldout_losses=(), best=None)
 
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
         free = [
@@ -191,6 +201,7 @@ def find_starting_point(
         versions=versions,
         tokenizer=before.tokenizer or fingerprint,
         meanings=add_meanings(before.meanings, manifests, config.model.languages, config.output),
+        heldout_sets=datasets.heldout_digests or before.heldout_sets,
     )
     if checkpoint is not None:
         _refuse_other_vocabulary(checkpoint, datasets.train)

@@ -258,14 +258,16 @@ def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens
 
 
 def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path, capsys):
-    """The newest one has no loss; without any loss the error says how to get one."""
+    """The newest one has no loss, the first one that of another held-out set; without any loss the
+    error says how to get one."""
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
 
-    for step, loss in ((4, 2.5), (8, 2.25), (12, 3.0), (16, None)):
+    for step, loss in ((2, 1.5), (4, 2.5), (8, 2.25), (12, 3.0), (16, None)):
         path = checkpoints / f"step-{step:08d}"
         path.mkdir()
         state = {"step": step, "samples": 8 * step, "heldout_loss": loss}
+        state["heldout_sets"] = {"heldout": "other" if step == 2 else "own"}
         Index(state, {}, {}, [], {}).write(path)
 
     assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000008"

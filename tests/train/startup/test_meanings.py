@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from clozeline.configuration.config import load_config
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from tests.pipeline.task_files import make_sets
@@ -12,7 +13,7 @@ from tests.refusals import refused
 from tests.shard_sets import change_manifest
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
-from tests.train.runs import complete
+from tests.train.runs import complete, evaluations, events
 
 ALLOWED = "checkpoint.allow_changed=[data, model]"
 DOORS = {
@@ -101,3 +102,23 @@ def test_a_head_of_other_classes_is_new(trained, tmp_path, capsys):
 
     assert start(folder, sets, "init_from", name_classes(["1", "0"])) == 0
     assert "new: heads.classification" in capsys.readouterr().out
+
+
+def test_losses_on_other_held_out_sets_are_not_compared(one_rank, trained, tmp_path):
+    """The step of the checkpoint is evaluated again, on the set of the start."""
+    folder = shutil.copytree(trained["masked_lm"], tmp_path / "copy")
+    others = shutil.copytree(folder / "sets/train", tmp_path / "others")
+    before = StoredCheckpoint.find(folder / "run").state
+    words = [f"output={folder}/run", f"data.heldout={others}", "steps=4"]
+
+    complete(one_rank, folder / "train.yaml", words)
+
+    assert [event["step"] for event in events(folder / "run", "new_heldout")] == [2]
+
+    again = StoredCheckpoint.find(folder / "run", 2).state
+    best = StoredCheckpoint.find(folder / "run", "best").state
+    losses = [each["loss"] for each in evaluations(folder / "run")]
+
+    assert again.heldout_loss == losses[0] != before.heldout_loss
+    assert again.heldout_sets == best.heldout_sets != before.heldout_sets
+    assert best.heldout_loss == min(losses)

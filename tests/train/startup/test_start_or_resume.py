@@ -28,7 +28,9 @@ HOST = torch.device("cpu")
 GPU = torch.device("cuda", 0)
 _TOKENIZER = SimpleNamespace(fingerprint="f" * 64)
 _TRAIN = SimpleNamespace(path=Path(), manifest=SimpleNamespace(tokenizer=_TOKENIZER))
-NO_DATA = SimpleNamespace(description="a set", train=_TRAIN, phases=(), heldout={})
+NO_DATA = SimpleNamespace(
+    description="a set", train=_TRAIN, phases=(), heldout={}, heldout_digests={}
+)
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,11 @@ class Datasets:
         """Description of the training data, as checkpoints store it."""
         return describe(self.phases)
 
+    @property
+    def heldout_digests(self) -> dict[str, str]:
+        """Digest of each held-out set, by name."""
+        return {name: shards.digest for name, shards in self.heldout.items()}
+
 
 def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     """Open the training sets and the held-out sets; check that they fit the model and each other.
