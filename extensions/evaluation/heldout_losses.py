@@ -46,6 +46,9 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
             "by perplexity=TEXTS"
         )
 
+    for shards in datasets.heldout.values():
+        trained.refuse_other_meanings(shards)
+
     sets = {} if trained.stored is None else trained.stored.state.heldout_sets
     if sets not in ({}, datasets.heldout_digests):
         write_note("the held-out sets are not those that the checkpoint was evaluated on")

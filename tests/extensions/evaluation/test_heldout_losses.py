@@ -3,12 +3,15 @@ perplexity."""
 
 import json
 import math
+import shutil
 
 import pytest
 
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
+from tests.shard_sets import change_manifest
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import evaluations, start
+from tests.train.objective_sets import write_objective_sets
+from tests.train.runs import complete, evaluations, start
 
 
 def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys):
@@ -55,3 +58,22 @@ def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys)
 
     assert evaluate([f"{tmp_path}/all", *moved]) == 0
     assert "perplexity" in capsys.readouterr().out
+
+
+def test_other_held_out_sets(one_rank, tmp_path, capsys):
+    """A note names other rows; rows of other languages are refused."""
+    options = {"languages": True, "grouping": "document"}
+    shards = write_objective_sets(tmp_path / "sets", "masked_lm", **options)
+    model = {"model__languages": 2, "model__position": {"maximum": 64}}
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **model)
+    complete(one_rank, config, ["steps=2"])
+    other = shutil.copytree(shards.parent, tmp_path / "other")
+    capsys.readouterr()
+
+    assert evaluate([f"{tmp_path}/run", f"data.heldout={other}"]) == 0
+    assert "note: the held-out sets" in capsys.readouterr().err
+
+    change_manifest(other, lambda manifest: manifest.update(languages=["cs", "de"]))
+
+    assert evaluate([f"{tmp_path}/run", f"data.heldout={other}"]) == 64
+    assert "language 0 is 'cs'" in capsys.readouterr().err
