@@ -23,7 +23,7 @@ def endings() -> Mapping[str, str]:
     return {
         name: head_class.class_ending
         for name, head_class in classes.items()
-        if "class_ending" in vars(head_class)
+        if head_class.class_ending and "class_ending" in vars(head_class)
     }
 
 
