@@ -48,11 +48,6 @@ class ImportRecord:
     published: dict[str, str] = field(default_factory=dict)
     """texts of the publisher's config.json and generation_config.json"""
 
-    @property
-    def fingerprint(self) -> str | None:
-        """Fingerprint of the tokenizer; None: there is none, or an earlier version wrote this."""
-        return None if self.tokenizer == "tokenizer" else self.tokenizer
-
 
 def read_import_record(path: Path) -> ImportRecord:
     """Read model.json.

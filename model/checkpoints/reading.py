@@ -113,7 +113,7 @@ def _read_our_folder(folder: Path, *, quantized: bool) -> Checkpoint:
         (),
         unread,
         trained,
-        fingerprint=record.fingerprint,
+        fingerprint=None if record.tokenizer == "tokenizer" else record.tokenizer,
     )
 
 

@@ -185,7 +185,6 @@ def find_starting_point(
     _refuse_rates(config)
 
     # describe this start, and compare it with the checkpoint
-    fingerprint = datasets.train.manifest.tokenizer.fingerprint
     shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
@@ -199,7 +198,7 @@ def find_starting_point(
         dataset=datasets.description,
         shape=shape,
         versions=versions,
-        tokenizer=before.tokenizer or fingerprint,
+        tokenizer=before.tokenizer or datasets.train.manifest.tokenizer.fingerprint,
         meanings=add_meanings(before.meanings, manifests, config.model.languages, config.output),
         heldout_sets=datasets.heldout_digests or before.heldout_sets,
     )

@@ -49,12 +49,14 @@ class OtherTokenizer:
     """vocabulary size of the shards"""
     parts: Mapping[int, tuple[int, ...]]
     """new id → ids of its text in the source's tokenizer; empty for an id without text"""
+    roles: str = ""
+    """the first role, such as `pad`, that another id has here; or ''"""
 
     def line(self) -> str:
         """Return the line that a start prints."""
         return (
             f"           another tokenizer: {self.known} ids there, {self.size} here; the first "
-            f"{min(self.known, self.size)} have the same pieces"
+            f"{min(self.known, self.size)} have the same pieces {self.roles}"
         )
 
 
@@ -77,19 +79,19 @@ def compare_ids(
             missing.
         UnknownIds: no tokenizer is known of the source.
     """
-    rows = KnownIds.of_set(shards)
-    if source.fingerprint == rows.fingerprint:
+    expected = shards.manifest.tokenizer.fingerprint
+    if source.fingerprint == expected:
         return None
 
     # load both tokenizers
     try:
-        there, here = source.load(), rows.load()
+        there, here = source.load(), KnownIds.of_set(shards).load()
     except ConfigurationError as error:
         kind = UnknownIds if source.fingerprint is None else ConfigurationError
         raise kind(
-            f"{key}: {source.owner} has the tokenizer {_shorten(source.fingerprint)}, "
-            f"{shards.path} has {_shorten(rows.fingerprint)}, and their pieces cannot be compared: "
-            f"{error}; copy the missing tokenizer back, or {remedy}"
+            f"{key}: {source.owner} has the tokenizer {(source.fingerprint or 'unknown')[:16]}, "
+            f"{shards.path} has {expected[:16]}, and their pieces cannot be compared: {error}; "
+            f"copy the missing tokenizer back, or {remedy}"
         ) from error
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
         return None
@@ -97,10 +99,10 @@ def compare_ids(
     # compare the pieces of shared ids
     sizes = there.vocabulary.size, here.vocabulary.size
     for token in range(min(sizes)):
-        if (piece := there.piece(token)) != (expected := here.piece(token)):
+        if (piece := there.piece(token)) != (other := here.piece(token)):
             raise ConfigurationError(
                 f"{key}: {source.owner} has another tokenizer than {shards.path}: id {token} is "
-                f"{piece!r} there, {expected!r} in the set; {remedy}"
+                f"{piece!r} there, {other!r} in the set; {remedy}"
             )
 
     # encode the texts of new ids with the tokenizer of the source
@@ -108,14 +110,19 @@ def compare_ids(
         token: "" if here.vocabulary.special[token] else here.decode_part([token])
         for token in range(*sizes)
     }
-    parts: dict[int, tuple[int, ...]] = {}
+    parts = {
+        token: () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+        for token, text in texts.items()
+    }
 
-    for token, text in texts.items():
-        parts[token] = (
-            () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
-        )
-
-    return OtherTokenizer(*sizes, parts)
+    # compare the ids of special tokens, which both have
+    roles = _list_roles(here)
+    moved = [
+        f"{role} is id {token} there, {roles[role]} in the set"
+        for role, token in _list_roles(there).items()
+        if roles.get(role, token) != token
+    ]
+    return OtherTokenizer(*sizes, parts, "; ".join(moved[:1]))
 
 
 def refuse_other_ids(source: KnownIds, shards: ShardSet, key: str, remedy: str = _REMEDY) -> None:
@@ -124,12 +131,13 @@ def refuse_other_ids(source: KnownIds, shards: ShardSet, key: str, remedy: str =
     `key` and `remedy`: as for `compare_ids`.
     """
     other = compare_ids(source, shards, key, remedy)
-    if other is not None and other.known != other.size:
+    if other is not None and (other.known != other.size or other.roles):
+        reason = other.roles or f"{other.known} ids there, {other.size} in the set"
         raise ConfigurationError(
-            f"{key}: {source.owner} has a tokenizer of {other.known} ids, {shards.path} has "
-            f"{other.size}; {remedy}"
+            f"{key}: {source.owner} has another tokenizer than {shards.path}: {reason}; {remedy}"
         )
 
 
-def _shorten(fingerprint: str | None) -> str:
-    return "that was not recorded" if fingerprint is None else fingerprint[:16]
+def _list_roles(tokenizer: Tokenizer) -> dict[str, int]:
+    sentinels = enumerate(tokenizer.vocabulary.sentinels)
+    return tokenizer.vocabulary.specials | {f"sentinel {n}": token for n, token in sentinels}

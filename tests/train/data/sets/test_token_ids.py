@@ -3,16 +3,17 @@ one, or none."""
 
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from clozeline.errors import ClozelineError
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.data.sets.token_ids import compare_ids, refuse_other_ids
+from clozeline.train.data.sets.token_ids import KnownIds, compare_ids, refuse_other_ids
 from tests.refusals import refused
 from tests.train.masked_set import RESERVED, write_characters
 
@@ -117,5 +118,16 @@ def test_whether_ids_fit_does_not_hang_on_a_file_that_is_found(
 def test_more_ids_are_refused_where_nothing_can_be_added(tmp_path):
     tokenizer(tmp_path / "model" / "tokenizer", "abc")
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abcd")
-    with refused(f"{RESERVED + 3} ids, .* has {RESERVED + 4}"):
+    with refused(f"{RESERVED + 3} ids there, {RESERVED + 4} "):
         refuse_other_ids(source(tmp_path / "model"), shard_set(tmp_path, fingerprint), "data")
+
+
+@pytest.mark.parametrize("changed", [{"specials": {"pad": 9}}, {"sentinels": (8, 7)}])
+def test_equal_pieces_with_other_roles_are_refused(tmp_path, changed):
+    fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
+    there = load_tokenizer(tmp_path / "train_tokenizer" / "tokenizer")
+    there.vocabulary = replace(there.vocabulary, fingerprint="e" * 64, **changed)
+    with refused("(pad|sentinel 0) is id [89] there, "):
+        refuse_other_ids(
+            KnownIds("a run", "e" * 64, lambda: there), shard_set(tmp_path, fingerprint), "data"
+        )
