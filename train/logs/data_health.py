@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.train.data.stream.mixture import PhaseSpan
+from clozeline.train.data.stream.mixture import PERIOD, PhaseSpan
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 
@@ -39,6 +39,15 @@ class LoadingHealth:
     def phases(self) -> list[dict[str, object]]:
         """Return the phases of the data: ends and actual shares of the sets."""
         return [self._describe_phase(span) for span in self.training.timeline.spans]
+
+    def announce_shares(self, step: int) -> None:
+        """Announce the shares of the sets in the rows read, if the current phase mixes some."""
+        span = self._span
+        drawn = span.count_drawn(self.training.samples // self.training.lanes)
+        if len(drawn) > 1 and any(drawn):
+            asked = ", ".join(f"{weight:.1%}" for weight in span.mixture.counts / PERIOD)
+            shares = self.training.reading.shares(span, drawn)
+            self._announce("mixed", step=step, shares=shares, asked=asked)
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
         """Return (source, stored block, row) of each of the `rows` after `samples` but filler."""

@@ -45,6 +45,7 @@ _PRINTED_EVENTS: Final = {
     "new_heldout": "the held-out sets changed since the checkpoint: "
     "losses on the earlier ones are not compared any more",
     "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows per step",
+    "mixed": "of the rows read, {shares}; asked: {asked}",
     "skipped_block": "{shards}: {shard}, block {block} cannot be read; empty rows replace its rows",
     "data_starved": "training waited for data in {waited_share:.0%} of the last {steps} steps: "
     "raise data.io_threads or data.prefetch_blocks, or move the shards to faster storage",

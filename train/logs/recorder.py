@@ -223,6 +223,7 @@ class Recorder:
         reason = None if complete else asked or "asked on another rank"
 
         # events and status
+        self._health.announce_shares(state.step)
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
 
         self._journal.event(

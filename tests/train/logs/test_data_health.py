@@ -9,9 +9,11 @@ import pytest
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.logs import data_health as supply
 from tests.shard_sets import damage
 from tests.train import runs
+from tests.train.data.stream.streams import open_stream
 from tests.train.masked_set import write_config, write_masked_sets
 
 LANES = 4
@@ -59,6 +61,31 @@ def test_a_masked_block_of_any_rank_is_named(two_ranks, tmp_path):
 
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
+
+
+def test_the_shares_of_the_rows_read_are_told_at_the_end(two_ranks, tmp_path):
+    """Seven rows on four lanes come with one of filler; each rank reads two lanes."""
+    sets = [
+        write_masked_sets(tmp_path / name, rows=rows, name=name)
+        for name, rows in (("small", 7), ("large", 300))
+    ]
+    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__weights": [1, 3]}
+    config = write_config(tmp_path / "a.yaml", sets[0], tmp_path / "out", **changes)
+    shards = ",".join(map(str, sets))
+    assert two_ranks.run(start, config, [f"data.shards=[{shards}]"]) == [(0, "")] * 2
+
+    (event,) = events(tmp_path / "out", "mixed")
+    samples = runs.steps(tmp_path / "out")[-1]["samples"]
+    with open_stream(
+        [phase_of([*map(open_shards, sets)], [1, 3])], lanes=LANES, global_batch=LANES
+    ) as stream:
+        read = stream.reading.origins(0, samples // LANES)[:, 0]
+    counted = [(read == number).sum() / (read >= 0).sum() for number in range(2)]
+
+    assert event["asked"] == "25.0%, 75.0%"
+    assert [*event["shares"].values()] == pytest.approx(counted, abs=0.01)
+    assert counted[0] < 0.24
+    assert "mixed" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_waiting_is_judged_over_windows(monkeypatch):

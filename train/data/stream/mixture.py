@@ -65,8 +65,10 @@ class SourceMixture:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def row_shares(self, rows: Sequence[int], lanes: int) -> list[float]:
+    def row_shares(self, rows: Sequence[int], lanes: int, drawn: Sequence[int] = ()) -> list[float]:
         """Return each source's share of the real rows, given the rows of the sources.
+
+        `drawn`: how often each source was drawn; empty: in proportion to the weights.
 
         Filler rows complete the lanes at the end of each epoch of a source. A source with few rows
         therefore has a smaller share than its weight.
@@ -77,7 +79,7 @@ class SourceMixture:
         # exact: a log says .75 of a set with three quarters, and not .7499999999999999
         read = [
             Fraction(weight * count, -(-count // lanes) * lanes)
-            for weight, count in zip(self.counts.tolist(), rows, strict=True)
+            for weight, count in zip(drawn or self.counts.tolist(), rows, strict=True)
         ]
         return [float(part / sum(read)) for part in read]
 
@@ -194,6 +196,12 @@ class PhaseSpan:
         first_row = self.base[k][lane] - self.mixture.count_drawn(k, lane)
         rows: Int64 = first_row + self.mixture.count_drawn(k, positions - self.start + lane)
         return rows
+
+    def count_drawn(self, position: int) -> list[int]:
+        """Return how often all lanes have drawn each source before a position."""
+        lanes = np.arange(self.base.shape[1])
+        bounds = np.array([self.start, position])
+        return [int(np.diff(self.rows(k, lanes, bounds)).sum()) for k in range(len(self.sources))]
 
     def position(self, k: int, lane: int, row: int) -> int | None:
         """Return the position at which a lane reads a lane row of source k here, or None."""

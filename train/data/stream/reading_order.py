@@ -87,10 +87,11 @@ class ReadingOrder:
             for name, number in zip(names, opened, strict=True)
         ]
 
-    def shares(self, span: PhaseSpan) -> dict[str, float]:
-        """Return the share of each source in the real rows of a span, by name."""
+    def shares(self, span: PhaseSpan, drawn: Sequence[int] = ()) -> dict[str, float]:
+        """Return the share of each source in the real rows of a span, by name; see `row_shares`."""
         rows = [key.rows for key in span.sources]
-        return dict(zip(self.names(span), span.mixture.row_shares(rows, self.lanes), strict=True))
+        shares = span.mixture.row_shares(rows, self.lanes, drawn)
+        return dict(zip(self.names(span), shares, strict=True))
 
     def span_at(self, position: int, count: int = 1) -> PhaseSpan:
         """Return the span of `count` lane rows from a position on.
