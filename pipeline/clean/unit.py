@@ -457,7 +457,7 @@ class CleanUnit(Unit[CleanCounts]):
             tally.add({"excluded_by": {str(line): 1 for line in lines}})
             return None
 
-        tally.add_document(document.uid, planned.source, record.locator)
+        tally.add_document(document, planned.source, record.locator)
         return document
 
 

@@ -140,15 +140,17 @@ class UnitCounts:
         if skipped.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
             self.add({"first_records": {f"{self._source}: {skipped.detail}": 1}})
 
-    def add_document(self, uid: bytes, source: str, locator: int) -> None:
+    def add_document(self, document: Document, source: str, locator: int) -> None:
         """Count a record that is a document; raise IntegrityError if its uid is not unique."""
+        uid = document.uid
         if uid in self._uids:
             raise IntegrityError(
                 f"{source}: two documents have the uid {uid.hex()}, the second at {locator}; "
                 "name each input once, and each file of exported documents"
             )
         self._uids.add(uid)
-        self.add({"records_in": 1, "documents_in": 1})
+        by_source = {"documents": {document.source_group: 1}}
+        self.add({"records_in": 1, "documents_in": 1, "sources": by_source})
 
     def reject(self, document: Document, reason: str, detail: str = "", step: str = "") -> None:
         """Record a rejected document, with its text at that step, whose characters are cut."""
@@ -165,6 +167,7 @@ class UnitCounts:
                 "documents_out": 1,
                 "characters_out": document.characters,
                 "languages": {document.language: 1},
+                "sources": {"kept": {document.source_group: 1}},
             }
         )
 

@@ -124,6 +124,8 @@ class StageRow:
     """number of input characters; None if the stage reads no documents"""
     cut: Mapping[str, int] = field(default_factory=dict)
     """number of removed characters, by step or reason"""
+    sources: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """columns of the table by source: title, and number by the `source` label of the inputs"""
 
     @staticmethod
     def of(
@@ -141,6 +143,7 @@ class StageRow:
             totals=totals,
             characters=totals.pop(_CHARACTER_UNIT, None),
             cut=characters[0] if characters else {},
+            sources=counts.get("sources", {}),
         )
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:

@@ -15,12 +15,12 @@ from rich.console import Console
 from clozeline.command import Detail, wrap_log
 from clozeline.errors import message_text
 from clozeline.pipeline.execution.equations import StageRow
-from clozeline.pipeline.execution.report_page import accounting
+from clozeline.pipeline.execution.report_page import accounting, source_table
 from clozeline.pipeline.execution.stages import Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import RECORDS, Counts, UnitRecord, add_counts
 from clozeline.repair import explain
 from clozeline.report.terminal_view import print_view
-from clozeline.report.views import Section
+from clozeline.report.views import Part, Section
 from clozeline.reporting import Reporting
 from clozeline.run_status import StatusFile
 from clozeline.terminal import Terminal, time_left
@@ -175,4 +175,5 @@ def print_table(summaries: Sequence[StageSummary]) -> None:
         for each in summaries
     )
     remarks = [f"{each.name}: {remark}" for each in summaries for remark in each.row.remarks()]
-    print_view(Section("What happened to every document", [amounts, *remarks]), Terminal())
+    parts: list[Part] = [amounts, *remarks, source_table(each.row for each in summaries)]
+    print_view(Section("What happened to every document", parts), Terminal())

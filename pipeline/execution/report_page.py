@@ -23,6 +23,7 @@ from clozeline.pipeline.ingest.documents.files import (
     read_documents,
     read_rejects,
 )
+from clozeline.report.charts import short
 from clozeline.report.html_page import page
 from clozeline.report.views import Bars, Part, Passage, Section, Table
 from clozeline.terminal import duration, size_text
@@ -54,9 +55,25 @@ def accounting(stages: Iterable[tuple[str, StageRow, float, int]]) -> Table:
     return Table("", ("stage", "in", "out", "cut", "time", "bytes"), amounts)
 
 
+def source_table(rows: Iterable[StageRow]) -> Table:
+    """Return what the stages have counted of each source; empty for one source.
+
+    Large numbers are short, so that a terminal shows all columns.
+    """
+    columns = {title: cells for row in rows for title, cells in row.sources.items() if cells}
+    names = sorted(set[str]().union(*columns.values()))
+    lines = [
+        (name, *(short(cells[name]) if name in cells else "–" for cells in columns.values()))
+        for name in names
+    ]
+    title = "Documents, tokens and shares in % by source"
+    return Table(title, ("source", *columns), lines if len(lines) > 1 else ())
+
+
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[Part]:
     rows = {stage.name: stage.explain_row(reports[stage.name]["counts"]) for stage in stages}
     costs = ((reports[name]["seconds"], reports[name]["bytes"]) for name in rows)
+    yield source_table(rows.values())
     yield accounting((*row, *cost) for row, cost in zip(rows.items(), costs, strict=True))
     notes = [(name, note) for name, row in rows.items() for note in row.notes]
     yield Section("Worth knowing", [Table("", ("stage", ""), notes)])

@@ -88,7 +88,15 @@ def rewrite_part(
             else:
                 if edited := document.characters - decision.characters:
                     add_counts(counts, {"cut": {"edited": edited}})
-                add_counts(counts, {"documents_out": 1, "characters_out": decision.characters})
+                by_source = {f"after {output.folder.name}": {decision.source_group: 1}}
+                add_counts(
+                    counts,
+                    {
+                        "documents_out": 1,
+                        "characters_out": decision.characters,
+                        "sources": by_source,
+                    },
+                )
                 yield decision
 
     with output.file(documents_name(part)) as path:

@@ -37,6 +37,8 @@ class Counts(TypedDict, total=False):
     """documents read by the stage"""
     documents_out: int
     """documents written by the stage"""
+    sources: dict[str, dict[str, int]]
+    """columns of the table by source: title, and count by the `source` label of the inputs"""
 
 
 Value = TypeVar("Value")

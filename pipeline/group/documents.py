@@ -80,6 +80,14 @@ def _read_documents(
     return copy_documents(documents, np.ones(len(documents), np.int64), seed)
 
 
+def count_tokens(documents: RowBatch) -> Int64:
+    """Return the tokens of each document, of both sides of a pair, shape [documents]."""
+    lengths: Int64 = documents.columns["token_ids"].lengths
+    if "target_ids" in documents.columns:
+        lengths = lengths + documents.columns["target_ids"].lengths
+    return lengths
+
+
 def copy_documents(documents: RowBatch, copies: Int64, seed: int) -> RowBatch:
     """Return `copies[i]` copies of document i, 0 to 255, ordered by a hash of uid and copy."""
     rows = np.repeat(np.arange(len(documents)), copies)

@@ -8,7 +8,6 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
@@ -32,13 +31,13 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.documents import (
     copy_documents,
+    count_tokens,
     heldout_documents,
     token_shards,
     train_documents,
 )
 from clozeline.pipeline.group.groupings import (
     Context,
-    Grouping,
     GroupingSpec,
     MinimumRow,
     build_grouping,
@@ -76,6 +75,7 @@ class GroupCounts(Counts, total=False):
     """Counts of `group`: those of each set, by label and split."""
 
     sets: dict[str, dict[str, SampleSetCounts]]
+    # `sources`: training tokens by set
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,33 +152,38 @@ class GroupShard(Unit[GroupCounts]):
 
         vocabulary = open_vocabulary(inputs)
         grouping = build_grouping(sample_set.spec, vocabulary)
-        of_set: Any = {
-            "documents_in": len(documents),
-            "tokens_in": _count_tokens(documents, grouping),
-        }
+        of_set: Any = {"documents_in": len(documents)}
 
         if self.split == "train" and self.copies:
             counted = [each.count(documents, tokens, inputs) for each in self.copies]
             copies = np.prod(counted, axis=0)
             of_set["left_out"] = int((copies == 0).sum())
-            of_set["tokens_in"] = _count_tokens(documents, grouping, copies)
             documents = copy_documents(documents, copies, self.seed)
+
+        # their tokens: of both sides if rows are pairs
+        are_pairs = any(each.name == "target_ids" for each in grouping.columns)
+        lengths = count_tokens(documents) if are_pairs else documents.columns["token_ids"].lengths
+        of_set["tokens_in"] = int(lengths.sum())
+        of_source = np.bincount(documents.fixed["source_group"], lengths).tolist()
+        by_source = dict(zip(tokens.source_groups, map(int, of_source), strict=False))
 
         # the shard of the sample set
         context = Context(sample_set.label, self.seed, tokens.source_groups)
         grouped = grouping.group(documents, sample_set.minimum, context)
         writer = self.writer(vocabulary, tokens.columns)
         rows = grouped.rows
-        lengths = grouped.rows.columns["ids"].lengths
         writer.write_shard(output, self.shard, _iter_shuffled(rows, writer.block_rows))
 
         # count its samples and tokens
-        in_language = np.bincount(rows.fixed["language"], lengths)
+        in_language = np.bincount(rows.fixed["language"], rows.columns["ids"].lengths)
         by_language = {
             tokens.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)
         }
         of_set |= {**grouped.counts, "samples": len(rows), "by_language": by_language}
-        return {"sets": {sample_set.label: {self.split: of_set}}}
+        counts: GroupCounts = {"sets": {sample_set.label: {self.split: of_set}}}
+        if self.split == "train":
+            counts["sources"] = {sample_set.label: by_source}
+        return counts
 
     def writer(self, vocabulary: Vocabulary, columns: Collection[str]) -> SetWriter:
         """Return the writer of the set; `columns` are those of the token set."""
@@ -195,15 +200,6 @@ class GroupShard(Unit[GroupCounts]):
             {"grouping": self.sample_set.label},
             compression=self.compression,
         )
-
-
-def _count_tokens(documents: RowBatch, grouping: Grouping, copies: Int64 | int = 1) -> int:
-    """Count the tokens of `copies[i]` copies of document i, of both sides if rows are pairs."""
-    sides = ["token_ids"]
-    if any(each.name == "target_ids" for each in grouping.columns):
-        sides.append("target_ids")
-    columns = [documents.columns[side] for side in sides if side in documents.columns]
-    return sum(int((copies * column.lengths).sum()) for column in columns)
 
 
 def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
@@ -395,18 +391,26 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         ]
 
     def row(self, counts: GroupCounts) -> StageRow:
-        """Show the documents, and for each set its input tokens, its samples and their tokens."""
+        """Show the documents, and for each set its input tokens, its samples and their tokens.
+
+        The tokens of sources are those of the largest set.
+        """
         # each set reads the same documents
         total = self.count_read_documents(counts)[0]
         some = next(iter(counts["sets"].values()))
         left_out = sum(part.get("left_out", 0) for part in some.values())
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
+        of_sets = counts.get("sources", {}).values()
+        tokens = max(of_sets, key=lambda by_source: sum(by_source.values()), default={})
+        of_token = 100 / max(1, sum(tokens.values()))
+        shares = {name: round(count * of_token, 1) for name, count in tokens.items()}
         return StageRow(
             plural(total, "document"),
             plural(len(sets), "set"),
             (("document", {"without a copy in training": left_out}),),
             sets,
             totals={"document": total},
+            sources={"training": tokens, "share": shares},
         )
 
     def ruling_key(self, reason: str) -> str:

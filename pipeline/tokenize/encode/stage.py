@@ -252,4 +252,5 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         notes = tuple(filter(None, [*remarks, lacks if absent else ""]))
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))
-        return replace(row, dropped=(*row.dropped, unknown), notes=notes)
+        sources = {"tokens": counts["tokens_by_source"]}
+        return replace(row, dropped=(*row.dropped, unknown), notes=notes, sources=sources)

@@ -4,6 +4,7 @@ of tasks."""
 import gzip
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -132,9 +133,10 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
 def test_two_documents_with_one_uid_are_an_error():
     tally = UnitCounts(0, 0.0)
     tally.start_file("a", [], [])
-    tally.add_document(b"u" * 16, "default/a", 0)
+    document = SimpleNamespace(uid=b"u" * 16, source_group="default")
+    tally.add_document(document, "default/a", 0)
     with pytest.raises(IntegrityError, match="default/a"):
-        tally.add_document(b"u" * 16, "default/a", 7)
+        tally.add_document(document, "default/a", 7)
 
 
 @pytest.mark.parametrize("limit", [1, 10, 1000])
