@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 _QUANTITY: Final = re.compile(
-    r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)"
+    r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B|[kMG]))?|[\d,]+ (min|h) \d+ (s|min)"
 )
 # Most bars of a chart.
 _BARS: Final = 20

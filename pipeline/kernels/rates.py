@@ -4,7 +4,7 @@ No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tok
 machine.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Final
@@ -82,6 +82,16 @@ def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
         results = [Decimal(number) ** exponent for number in numbers]
         context.prec = 40
         return tuple(Fraction(+result) for result in results)
+
+
+def power_shares(amounts: Mapping[str, int], exponent: float) -> dict[str, Fraction]:
+    """Return the share of each name, proportional to its amount to the power of `exponent`.
+
+    Example: the exponent 0.5 gives `{"en": 900, "sw": 100}` the shares 3/4 and 1/4.
+    """
+    weights = powers([*amounts.values()], Decimal(repr(exponent)))
+    total = sum(weights)
+    return {name: weight / total for name, weight in zip(amounts, weights, strict=True)}
 
 
 def task_weights(

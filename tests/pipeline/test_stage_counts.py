@@ -16,10 +16,11 @@ from tests.pipeline import miniature
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
         bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
-        malformed_listed.fields malformed_listed.no_text notes.stop_words_unavailable text_lacks.no""",
+        malformed_listed.fields malformed_listed.no_text notes.stop_words_unavailable
+        sources.default sources.pairs text_lacks.no""",
     "dedup": """edited edits.lines edits.spans exact.clusters near.candidates near.clusters near.members
-        pieces.pairs pieces.repeated without_key""",
-    "decontaminate": """entries.full entries.short entries.too_frequent suites.contaminated
+        pieces.pairs pieces.repeated sources.default sources.pairs without_key""",
+    "decontaminate": """entries.full entries.short entries.too_frequent sources.default sources.pairs suites.contaminated
         suites.documents suites.items suites.overlap_words suites.too_short suites.unreadable suites.words""",
     "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",
     "encode": """characters one_sentence.documents one_sentence.tokens sentences.found sentences.merged
@@ -27,8 +28,8 @@ ALONE = {
         text_by_language.words
         tokens_by_language.en tokens_by_language.und tokens_by_source.default
         tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
-    "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",
-    "group": "sets.empty sets.left_out sets.samples",
+    "balance": "tokens.en-de tokens.und",
+    "group": "sets.empty sets.left_out sets.samples sources.default sources.pairs",
     "corrupt": "objectives.en objectives.tokens objectives.und",
 }
 """Counts that no other one of a run tells: of a set or a source, its first name and the last."""

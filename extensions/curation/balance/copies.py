@@ -1,74 +1,103 @@
 """Decide how many copies of each document training reads.
 
-The number follows from the language and the source of the document, and from a hash of its uid.
+The number follows from the language and the source of the document, from a hash of its uid, and
+from the lengths of the other documents in its shard.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.checksummed_json import refuse_newer
 from clozeline.pipeline.execution.contributions import DocumentCopies, ParentFile
 from clozeline.pipeline.execution.unit_inputs import SomeShards, UnitInputs
+from clozeline.pipeline.group.documents import count_tokens
 from clozeline.pipeline.rows import RowBatch
 from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import order_key
 
 FACTORS: Final = ParentFile("balance", "main", "000000", "factors.json", "factors")
-FACTORS_FORMAT: Final = 1
-Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
-"""Mean copies per document, by language and source; a pair of aligned texts has a language such as
-`en-sw`."""
+FACTORS_FORMAT: Final = 2
+LANGUAGE: Final = 0
+SOURCE: Final = 2
+"""Parts of `group.partition(" ")`."""
+Factors: TypeAlias = Mapping[str, Fraction]
+"""Mean copies per document, by group of documents."""
 
 
 def read_factors(file: RecordedFile) -> Factors:
     """Return the factors that `balance` wrote."""
     content = json.loads(file.text())
     refuse_newer(file.path, content, FACTORS_FORMAT)
-    return {
-        language: {source: Fraction(factor) for source, factor in by_source.items()}
-        for language, by_source in content["factors"].items()
-    }
+    return {group: Fraction(factor) for group, factor in content["factors"].items()}
 
 
 @dataclass(frozen=True)
 class BalancedCopies(DocumentCopies):
     """Copies by the factors that `balance` wrote."""
 
+    VERSION = 2
     seed: int
-
-    def draw(self, uid: bytes, factor: Fraction) -> int:
-        """Return the number of copies: floor(f), and one more with probability f - floor(f).
-
-        A larger factor only adds copies; other documents do not matter.
-
-        Example: at factor 5/4, every document occurs once, and a quarter of them twice.
-        """
-        least, rest = divmod(factor, 1)
-        return least + (
-            order_key(uid, "balance", self.seed) * rest.denominator < rest.numerator << 64
-        )
 
     def count(self, documents: RowBatch, tokens: SomeShards, inputs: UnitInputs) -> Int64:
         factors = read_factors(FACTORS.open(inputs))
+        groups = np.array([*iterate_groups(documents, tokens)])
         uids = documents.fixed["document_uid"]
-        codes = documents.fixed["source_group"].tolist()
-        rows = zip(uids, iterate_languages(documents, tokens.languages), codes, strict=True)
-        counts = (
-            self.draw(uid.tobytes(), factors[language][tokens.source_groups[source]])
-            for uid, language, source in rows
-        )
-        return np.fromiter(counts, np.int64, len(documents))
+        lengths = count_tokens(documents)
+        copies = np.zeros(len(documents), np.int64)
+        for group in np.unique(groups):
+            rows = groups == group
+            copies[rows] = self.draw(uids[rows], lengths[rows], factors[group])
+        return copies
+
+    def draw(self, uids: NDArray[np.uint8], lengths: Int64, factor: Fraction) -> Int64:
+        """Return the copies of documents of one group, [documents]: floor(f), or one more.
+
+        The longest documents are drawn first, with probability f - floor(f). After each draw, the
+        probability becomes the share of the remaining tokens that is still needed. So f is the mean
+        of every document, and short documents make up for what the draws of long ones have added.
+
+        Example: at factor 5/4, every document occurs once, and some with a quarter of the tokens
+        twice.
+        """
+        least, rest = divmod(factor, 1)
+        copies = np.full(len(uids), least)
+        left = int(lengths.sum())
+        needed = round(rest * left)
+
+        for row in np.argsort(-lengths, kind="stable").tolist():
+            size = int(lengths[row])
+            if order_key(uids[row].tobytes(), "balance", self.seed) * left < needed << 64:
+                copies[row] += 1
+                needed -= size
+            left -= size
+
+        return copies
 
 
-def iterate_languages(documents: RowBatch, languages: Sequence[str]) -> Iterator[str]:
-    """Yield the language of each token document; of a pair both languages, such as `en-sw`."""
+def iterate_groups(documents: RowBatch, tokens: SomeShards) -> Iterator[str]:
+    """Yield the group of each token document: language and source, such as `en web`.
+
+    The language of a pair names both sides, such as `en-sw`.
+    """
     targets = documents.columns.get("target_language")
-    for row, code in enumerate(documents.fixed["language"].tolist()):
+    codes = zip(documents.fixed["language"], documents.fixed["source_group"], strict=True)
+    for row, (code, source) in enumerate(codes):
         target = [] if targets is None else targets[row].tolist()
-        yield "-".join(languages[side] for side in (code, *target))
+        language = "-".join(tokens.languages[side] for side in (code, *target))
+        yield f"{language} {tokens.source_groups[source]}"
+
+
+def add_up_by(part: int, amounts: Mapping[str, int]) -> Counter[str]:
+    """Return the amounts of groups, added up for each language or source."""
+    sums = Counter[str]()
+    for group, amount in amounts.items():
+        sums[group.partition(" ")[part]] += amount
+    return sums

@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.kernels.rates import powers
+from clozeline.pipeline.kernels.rates import power_shares
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import fraction
@@ -68,12 +67,10 @@ def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict
     Example: 900 bytes of en and 100 of sw, a budget of 400 and alpha 0.5 give 1/3 and 1: 300 bytes
     and 100.
     """
-    names = sorted(available)
-    weights = powers([available[name] for name in names], Decimal(repr(alpha)))
     size = min(budget, sum(available.values()))
     return {
-        name: min(Fraction(MOST_COPIES), size * weight / sum(weights) / available[name])
-        for name, weight in zip(names, weights, strict=True)
+        name: min(Fraction(MOST_COPIES), size * share / available[name])
+        for name, share in power_shares(available, alpha).items()
     }
 
 

@@ -1,20 +1,21 @@
 """Counts and factors of a token set against sums over its documents."""
 
-import logging
 from collections import Counter
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.extensions.curation.balance.stage import apportion, compute_copy_factors
+from clozeline.extensions.curation.balance.config import BalanceConfig
+from clozeline.extensions.curation.balance.stage import mix, share_out
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.shards.layout import is_heldout
 from tests.extensions.curation.balance.balanced import (
     NAMES,
     SOURCES,
     read_factors,
+    recipe,
     run_balanced,
     write_languages,
 )
@@ -26,98 +27,115 @@ def trained(rows):
     return [row for row in range(len(rows)) if not is_heldout(uids[row].tobytes(), 0.1, 1)]
 
 
-def test_tokens_of_each_language_and_source_are_counted(tmp_path):
-    rows = write_languages(tmp_path)
+def counted(rows):
+    """Tokens of the training documents of texts and of pairs, by language and source."""
+    found = {"texts": Counter(), "pairs": Counter()}
+    for row in trained(rows):
+        sides = [rows.columns[name][row].tolist() for name in ("token_ids", "target_ids")]
+        other = rows.columns["target_language"][row].tolist()
+        language = "-".join(NAMES[code] for code in (rows.fixed["language"][row], *other))
+        group = f"{language} {SOURCES[rows.fixed['source_group'][row]]}"
+        found["pairs" if sides[1] else "texts"][group] += len(sides[0]) + len(sides[1])
+    return found
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_tokens_of_each_language_and_source_are_counted(tmp_path, pairs):
+    rows = write_languages(tmp_path, pairs=pairs)
     counts = run_balanced(tmp_path, {}, "balance")["balance"]
-    chosen = trained(rows)
-    sizes = rows.columns["token_ids"].lengths
-    wanted = {}
 
-    for row in chosen:
-        language = wanted.setdefault(NAMES[rows.fixed["language"][row]], {})
-        one = language.setdefault(SOURCES[rows.fixed["source_group"][row]], Counter())
-        one.update(documents=1, tokens=int(sizes[row]))
-
-    assert counts["texts"] == wanted
-    assert "pairs" not in counts
+    assert counts["tokens"] == {kind: found for kind, found in counted(rows).items() if found}
     assert counts["documents_in"] == len(rows)
-    assert counts["skipped"] == {"held_out": len(rows) - len(chosen)}
+    assert counts["skipped"] == {"held_out": len(rows) - len(trained(rows))}
+
+
+def balanced_tokens(out, rows):
+    """Tokens of all copies by the factors of the file, of texts and of pairs."""
+    factors = read_factors(out)["factors"]
+    return {
+        kind: {group: float(count * Fraction(factors[group])) for group, count in found.items()}
+        for kind, found in counted(rows).items()
+    }
+
+
+def shares(tokens, part):
+    """Shares of the languages (part 0) or sources (1)."""
+    sums = Counter()
+    for group, count in tokens.items():
+        sums[group.split(" ")[part]] += count
+    return {name: count / sums.total() for name, count in sums.items()}
 
 
 def test_factors_give_the_shares_of_the_law(tmp_path):
-    rows = write_languages(tmp_path)
-    run_balanced(tmp_path, {"alpha": 0.5, "max_copies": 255}, "balance")
-    found = read_factors(tmp_path)
-    sizes = rows.columns["token_ids"].lengths
-    tokens = np.bincount(rows.fixed["language"][trained(rows)], sizes[trained(rows)])
-    law = np.sqrt(tokens) / np.sqrt(tokens).sum()
-
-    for code, name in enumerate(NAMES):
-        facts = found["texts"][name]
-        factors = found["factors"][name]
-
-        assert facts["share"] == round(tokens[code] / tokens.sum(), 6)
-        assert facts["balanced_share"] == pytest.approx(law[code], abs=1e-4)
-        assert facts["epochs"] == pytest.approx(law[code] * tokens.sum() / tokens[code], abs=1e-3)
-
-        assert {round(float(Fraction(one)), 6) for one in factors.values()} == {facts["epochs"]}
-
-    assert sum(facts["balanced_tokens"] for facts in found["texts"].values()) == tokens.sum()
-
-
-def test_texts_and_pairs_are_balanced_apart(tmp_path):
-    """Pairs are counted by both sides, and their tokens stay as many as they were, like those of
-    the texts."""
+    """Texts and pairs are balanced apart, and keep their tokens."""
     rows = write_languages(tmp_path, pairs=True)
-    counts = run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 255}, "balance")["balance"]
-    found = read_factors(tmp_path)
-    sizes = rows.columns["token_ids"].lengths
-    others = rows.columns["target_ids"].lengths
+    run_balanced(tmp_path, {"alpha": 0.5, "max_copies": 255}, "balance")
+    for kind, after in balanced_tokens(tmp_path, rows).items():
+        before = counted(rows)[kind]
+        roots = {name: share**0.5 for name, share in shares(before, 0).items()}
+        law = {name: root / sum(roots.values()) for name, root in roots.items()}
+        assert shares(after, 0) == pytest.approx(law, abs=1e-3)
+        assert sum(after.values()) == pytest.approx(before.total(), abs=5)
 
-    for kind, paired in (("texts", False), ("pairs", True)):
-        chosen = [row for row in trained(rows) if (others[row] > 0) == paired]
-        total = int((sizes + others)[chosen].sum())
-        facts = found[kind].values()
 
-        assert (
-            sum(one["tokens"] for one in facts)
-            == sum(one["balanced_tokens"] for one in facts)
-            == total
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+def test_sources_have_their_shares_and_languages_theirs_in_each(tmp_path, alpha):
+    rows = write_languages(tmp_path, pairs=True)
+    mixed = {"alpha": alpha, "max_copies": 255}
+    run_balanced(tmp_path, mixed, "balance")
+    natural = balanced_tokens(tmp_path, rows)
+    run_balanced(tmp_path, {**mixed, "sources": {"books": 0.75}}, "balance")
+    after = balanced_tokens(tmp_path, rows)
+    of_all = {**after["texts"], **after["pairs"]}
+
+    assert shares(of_all, 1) == pytest.approx({"books": 0.75, "web": 0.25}, abs=1e-3)
+    for source in SOURCES:
+        of_source, before = (
+            {group: n for found in each.values() for group, n in found.items() if source in group}
+            for each in (after, natural)
         )
-        assert [one["balanced_share"] for one in facts] == pytest.approx(
-            [1 / len(facts)] * len(facts), abs=1e-4
-        )
-
-    assert sorted(counts["pairs"]) == ["en-fr", "fr-fr"]
-    assert set(found["factors"]) == {*NAMES, "en-fr", "fr-fr"}
+        assert shares(of_source, 0) == pytest.approx(shares(before, 0), abs=2e-3)
 
 
-def test_max_copies_bounds_the_factors_and_says_so(tmp_path, caplog):
-    write_languages(tmp_path)
-    with caplog.at_level(logging.WARNING):
-        run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 2}, "balance")
-    found = read_factors(tmp_path)
-
-    assert found["factors"]["sw"] == {"books": "2", "web": "2"}
-    assert found["texts"]["sw"]["epochs"] == 2.0
-
-    tokens = {name: facts["tokens"] * facts["epochs"] for name, facts in found["texts"].items()}
-
-    for name, facts in found["texts"].items():
-        assert facts["balanced_share"] == pytest.approx(
-            tokens[name] / sum(tokens.values()), abs=1e-4
-        )
-
-    run_balanced(tmp_path, {"alpha": 1.0, "sources": {"books": 2.5}}, "balance")
-
-    assert read_factors(tmp_path)["factors"] == {
-        name: {"books": "5/2", "web": "1"} for name in NAMES
+def test_sources_without_a_share_keep_their_proportions_in_the_rest():
+    tokens = {"en web": 600, "en books": 100, "sw web": 200, "sw mail": 100}
+    assert share_out(tokens, {"books": 0.5}) == {
+        "en web": 333,
+        "en books": 500,
+        "sw web": 111,
+        "sw mail": 56,
+    }
+    assert share_out(tokens, {}) == tokens
+    # decimals: in binary, the sum of the shares would be above 1, and the rest below 0
+    named = {"books": 0.1, "mail": 0.2, "web": 0.7}
+    assert share_out(tokens, named)["en books"] == 100
+    # a source without any text leaves its share to the others
+    assert share_out({"en web": 10, "en books": 30}, {"lost": 0.5}) == {
+        "en web": 10,
+        "en books": 30,
     }
 
-    (said,) = [record.getMessage() for record in caplog.records if "sw" in record.getMessage()]
 
-    assert "copies per document are needed, max_copies allows 2" in said
-    assert not any("en:" in record.getMessage() for record in caplog.records)
+@pytest.mark.parametrize(
+    ("balance", "said"),
+    [
+        ({"alpha": 0.0, "max_copies": 2}, {"sw": (33.3,), "fr": (33.3,), "en": (33.3,)}),
+        ({"sources": {"books": 0.9}, "max_copies": 2}, {"books": (90.0,), "web": (10.0,)}),
+        ({"sources": {"books": 0.5}, "max_copies": 2}, {}),
+    ],
+)
+def test_max_copies_bounds_the_factors_and_says_who_gets_what(tmp_path, balance, said):
+    write_languages(tmp_path)
+    counts = run_balanced(tmp_path, balance, "balance")["balance"]
+    factors = [Fraction(factor) for factor in read_factors(tmp_path)["factors"].values()]
+    notes = stage_of(recipe(tmp_path, balance), "balance").row(counts).notes
+    lines = dict(note.split(": ", 1) for note in notes if "max_copies=2" in note)
+
+    assert (max(factors) == 2) == bool(said)
+    assert lines.keys() == said.keys()
+    assert all(len(f"balance: {name}: {line}") <= 80 for name, line in lines.items())
+    for name, numbers in said.items():
+        assert all(f"{number}%" in lines[name] for number in numbers)
 
 
 amounts = st.dictionaries(
@@ -129,30 +147,12 @@ amounts = st.dictionaries(
 def test_tokens_are_within_one_of_their_exact_share(tokens, root):
     """With powers of whole numbers the exponent 1 / root gives those numbers back, so that shares
     are fractions."""
-    powered = {name: amount**root for name, amount in tokens.items()}
+    powered = {f"{name} web": amount**root for name, amount in tokens.items()}
     total = sum(powered.values())
-    roots = sum(tokens.values())
-    found = apportion(powered, 1 / root)
+    _, found, _ = mix({"texts": powered}, BalanceConfig(alpha=1 / root))
 
-    assert sum(found.values()) == total
-    assert list(found) == sorted(tokens)
-    assert apportion(dict(reversed(powered.items())), 1 / root) == found
+    for name, amount in tokens.items():
+        exact = Fraction(total * amount, sum(tokens.values()))
+        assert abs(found[f"{name} web"] - exact) < 1
 
-    for name, amount in found.items():
-        assert abs(amount - Fraction(total * tokens[name], roots)) < 1
-
-    assert root > 1 or found == tokens
-
-
-def test_factors_are_shares_over_tokens_times_the_weight_of_the_source():
-    tokens = {"sw": {"web": 60, "books": 40}, "en": {"web": 900}}
-
-    assert compute_copy_factors(tokens, 0.5, {}) == {
-        "en": {"web": Fraction(5, 6)},
-        "sw": {"books": Fraction(5, 2), "web": Fraction(5, 2)},
-    }
-    assert compute_copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {
-        "books": Fraction(1, 4),
-        "web": Fraction(5, 2),
-    }
-    assert compute_copy_factors(tokens, 1.0, {}) == {"en": {"web": 1}, "sw": {"books": 1, "web": 1}}
+    assert root > 1 or found == powered

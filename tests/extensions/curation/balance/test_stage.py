@@ -40,18 +40,24 @@ def test_mistakes_of_the_key_are_named(tmp_path):
         ({"alpha": 1.5}, "alpha"),
         ({"max_copies": 256}, "max_copies"),
         ({"sources": {"a": 0}}, "a"),
+        ({"sources": {"a": 40, "b": 60}}, "these are shares.*got the sum 100"),
+        ({"sources": {"a": 0.7, "b": 0.31}}, "these are shares.*got the sum 1.01"),
     ):
         with refused(said):
             recipe(tmp_path, wrong)
 
-    unknown = sourced(tmp_path, {"sources": {"bookz": 2}})
+    unknown = sourced(tmp_path, {"sources": {"bookz": 0.2}})
 
     with refused(r"no input has the source 'bookz'; the inputs have books, web"):
         check_recipe(unknown)
 
-    check_recipe(sourced(tmp_path, {"sources": {"books": 2}}))
+    with refused("all sources named, the sum must be 1, got 0.9"):
+        check_recipe(sourced(tmp_path, {"sources": {"books": 0.2, "web": 0.7}}))
+
+    check_recipe(sourced(tmp_path, {"sources": {"books": 0.2}}))
+    check_recipe(sourced(tmp_path, {"sources": {"books": 0.1, "web": 0.9}}))
     # exported documents keep labels that only their rows tell
-    check_recipe(sourced(tmp_path, {"sources": {"bookz": 2}}, exported=True))
+    check_recipe(sourced(tmp_path, {"sources": {"bookz": 0.2}}, exported=True))
 
 
 def sourced(out, balance, **options):
