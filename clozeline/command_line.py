@@ -128,7 +128,7 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     settings = [word for word in settings if word.partition("=")[0] not in items]
 
     allow_words(schema, known)
-    data |= override(schema, {}, settings, COMMAND_LINE) | items
+    data |= override(schema, items, settings, COMMAND_LINE)
     for key, value in language.place(texts, data).items():
         data[key] = [*items.get(key, ()), *value] if isinstance(value, list) else value
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
@@ -30,6 +30,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
+from clozeline.configuration.overrides import fields_of
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import ConfigurationError
 from clozeline.foreign_code import import_module
@@ -111,6 +112,11 @@ class InputEntry:
         return reader.list_tasks(validate(options_of(reader), keys, f"reader {self.reader}"))
 
     @property
+    def paths(self) -> list[str]:
+        """Paths of the files, folders, globs and URLs."""
+        return [self.path] if isinstance(self.path, str) else self.path
+
+    @property
     def keeps_documents(self) -> bool:
         """Whether the files hold exported documents, which keep their uids and `source` labels."""
         return bool(self.options.get("exported"))
@@ -125,7 +131,23 @@ class InputEntry:
         }
 
 
-_INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")
+_INPUT_KEYS: Final = tuple(fields_of(InputEntry))
+
+
+def _separate_options(value: object) -> Any:
+    """Return input entries whose reader options are moved to the key `options`."""
+    items = value if isinstance(value, list) else [value]
+    entries = [{"path": item} if isinstance(item, str) else item for item in items]
+    for number, entry in enumerate(entries):
+        if isinstance(entry, Mapping):
+            declared = {key: value for key, value in entry.items() if key in _INPUT_KEYS}
+            options = {key: value for key, value in entry.items() if key not in declared}
+            entries[number] = {**declared, "options": options}
+    return entries
+
+
+Inputs: TypeAlias = Annotated[list[InputEntry], BeforeValidator(_separate_options)]
+"""Inputs of a recipe; one, or the path of one, may stand for a list."""
 
 
 @config_class
@@ -186,18 +208,6 @@ class HeldoutConfig:
     """share of the documents, 0 to 1; 0: no held-out set"""
 
 
-def _separate_options(value: object) -> Any:
-    """Return input entries whose reader options are moved to the key `options`."""
-    items = value if isinstance(value, list) else [value]
-    entries = [{"path": item} if isinstance(item, str) else item for item in items]
-    for number, entry in enumerate(entries):
-        if isinstance(entry, Mapping):
-            declared = {key: value for key, value in entry.items() if key in _INPUT_KEYS}
-            options = {key: value for key, value in entry.items() if key not in declared}
-            entries[number] = {**declared, "options": options}
-    return entries
-
-
 _HIDDEN_STAGES: Final = hidden_stages()
 _STAGE_KEYS: Final = {
     stage: AddedKey(
@@ -221,9 +231,7 @@ class Recipe(Extensible):
     """name of the corpus, part of every document uid: never change it after the first run"""
     seed: Annotated[Natural, Common()] = 1
     """seed of all random choices in the pipeline"""
-    input: Annotated[list[InputEntry], BeforeValidator(_separate_options), Common()] = field(
-        default_factory=list
-    )
+    input: Annotated[Inputs, Common()] = field(default_factory=list)
     """data to read: path, glob, or entries with a reader and a source"""
     output: Annotated[OutputPath | None, Common()] = None
     """output folder, with a subfolder for each stage"""

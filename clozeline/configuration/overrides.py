@@ -247,6 +247,8 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     path = ".".join(keys[:depth])
     argument = f"argument '{'.'.join(keys)}={text}'"
 
+    if key == "0" and isinstance(node, str) and word_key(kind):
+        node = [node]  # one entry stands for a list
     if isinstance(node, list):
         item_kind = below(kind, "0")
         if node and not key.isdecimal():

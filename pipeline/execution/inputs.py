@@ -111,7 +111,7 @@ def list_inputs(
     for entry in entries:
         for task in entry.read_tasks():
             add(task.name, task.find(output), entry, None)
-        for pattern in map(_as_local_path, _patterns(entry)):
+        for pattern in map(_as_local_path, entry.paths):
             if (
                 run_folder is not None
                 and Path(pattern).is_dir()
@@ -147,10 +147,6 @@ def list_inputs(
     if mistakes:  # all of them at once
         raise type(mistakes[0])("\n".join(map(str, mistakes)))
     return sorted(files.values(), key=lambda file: file.source.encode()), skipped
-
-
-def _patterns(entry: InputEntry) -> Sequence[str]:
-    return [entry.path] if isinstance(entry.path, str) else entry.path
 
 
 def _as_local_path(pattern: str) -> str:

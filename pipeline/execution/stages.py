@@ -202,7 +202,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         if (loss := row.most_dropped()) is None:
             return ""
         noun, count, reason = loss
-        dropped = f"{count:,} of {plural(row.totals[noun], noun)} were dropped for one reason"
+        were = "was" if count == 1 else "were"
+        dropped = f"{count:,} of {plural(row.totals[noun], noun)} {were} dropped for one reason"
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
     def explain_row(self, counts: StageCounts) -> StageRow:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from clozeline.configuration.config import to_data, validate
+from clozeline.configuration.config import load_keys, to_data, validate
 from clozeline.configuration.overrides import override
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe
 from tests.refusals import refused
@@ -25,6 +26,20 @@ def recipe(**keys):
 )
 def test_an_input_is_a_path_an_entry_or_a_list(source):
     assert recipe(input=source).input == recipe(input="a.jsonl").input
+
+
+@pytest.mark.parametrize("key", ["input.text_key", "input.0.text_key"])
+def test_a_key_of_a_single_input_is_set_with_and_without_its_index(key):
+    recipe = load_keys(Recipe, {"corpus": "c"}, ["input=a.csv", f"{key}=body"])
+    assert recipe.input[0].options == {"text_key": "body"}
+
+
+def test_an_unknown_key_of_an_input_is_answered_with_keys_of_users():
+    with pytest.raises(ConfigurationError) as caught:
+        load_keys(Recipe, {"corpus": "c"}, ["input=a.csv", "input.xyz=1"])
+    assert "text_key" in str(caught.value)
+    assert "_OF" not in str(caught.value)
+    assert "_KEY" not in str(caught.value)
 
 
 def test_options_of_readers_are_beside_the_keys_of_an_input():

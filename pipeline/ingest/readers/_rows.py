@@ -250,7 +250,7 @@ def make_record(
         why = (
             f"{options.text_key!r} is null"
             if options.text_key in row
-            else _explain_row(options.text_key, row)
+            else f"{explain_missing_key(options.text_key, row)}{suggest_key(row)}"
         )
         return SkippedRecord("malformed", "no_text", locator, why)
 
@@ -267,7 +267,8 @@ def make_record(
             return SkippedRecord("malformed", "text_type", locator, str(error))
 
     if not isinstance(text, str):
-        why = f"{options.text_key!r} is {_TYPE_NAMES.get(type(text), 'not text')}"
+        kind = _TYPE_NAMES.get(type(text), "not text")
+        why = f"{options.text_key!r} is {kind}{suggest_key({options.text_key: text})}"
         return SkippedRecord("malformed", "text_type", locator, why)
 
     if not text or text.isspace():
@@ -303,12 +304,19 @@ def make_record(
     )
 
 
-def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
-    """Return why a row has no text, and which of its keys holds a dialogue."""
-    dialogue = next(
-        (f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), ""
-    )
-    return f"{explain_missing_key(text_key, row)}{dialogue}"
+def text_lengths(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the name of each field with a text or a dialogue, dotted if nested, and its length."""
+    for name, value in row.items():
+        if (inner := _as_mapping(value)) is not None:
+            yield from text_lengths(inner, f"{prefix}{name}.")
+        elif isinstance(value, str | bytes) or is_dialogue(value):
+            yield prefix + name, len(str(value))
+
+
+def suggest_key(row: Mapping[str, object]) -> str:
+    """Return the end of a message, with the field that has the longest text of a row."""
+    lengths = dict(text_lengths(row))
+    return f"; did you mean {max(lengths, key=lengths.__getitem__)!r}?" if lengths else ""
 
 
 def explain_missing_key(text_key: str, names: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Item, SkippedRecord
-from clozeline.pipeline.ingest.readers._messages import is_dialogue
 from clozeline.pipeline.ingest.readers._rows import (
     FIELD_REASONS,
     FieldOptions,
@@ -94,21 +92,18 @@ class TableFileReader(RowReader):
                     yield SkippedRecord("malformed", "schema", missing_text=why)
                     return
                 for part in parts:
-                    row = yield from self._read_part(part, schema, row)
+                    row = yield from self._read_part(part, row)
                 if row == 0:
                     yield NO_RECORDS
         except _DAMAGE_ERRORS:
             yield SkippedRecord("malformed", "damaged", row)
 
-    def _read_part(
-        self, part: TablePart, schema: pa.Schema, row: int
-    ) -> Generator[Item, None, int]:
+    def _read_part(self, part: TablePart, row: int) -> Generator[Item, None, int]:
         """Yield the rows of a part from an index on; return the index of the next part.
 
         Lost rows are yielded too, so that later indices do not change.
         """
         first = row
-        key = self._options.text_key
 
         try:
             for batch in part.batches():
@@ -116,15 +111,6 @@ class TableFileReader(RowReader):
                     item: Item = SkippedRecord("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = self._records.make(fields, self.locator_type, row, 1)
-                        # the type of the column explains a text that is no dialogue either
-                        if (
-                            isinstance(item, SkippedRecord)
-                            and item.reason == "text_type"
-                            and key in fields
-                            and not is_dialogue(fields[key])
-                        ):
-                            why = f"column {key!r} has the type {schema.field(key).type}, not text"
-                            item = replace(item, missing_text=why)
                     row += 1
                     yield item
         except _DAMAGE_ERRORS:

@@ -81,7 +81,7 @@ def test_hints_lead_to_a_run(tmp_path, capsys):
 
     said = capsys.readouterr().err
 
-    assert "no 'text' among the keys: messages, tags; 'messages' is a dialogue" in said
+    assert "no 'text' among the keys: messages, tags; did you mean 'messages'" in said
     assert "input.text_key=KEY" in said
     template = """input.messages.template={user: "Q: {content}\\n", assistant: "A: {content}\\n"}"""
 

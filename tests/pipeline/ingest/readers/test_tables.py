@@ -89,16 +89,16 @@ def test_binary_utf8_is_text(table, kind):
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        ([1, 2], "int64"),
-        ([["a"]], "list<"),
-        ([{"a": "b"}], "struct<a: string>"),
-        ([True], "bool"),
+        ([1, 2], "a number"),
+        ([["a"]], "a list"),
+        ([{"id": "b", "body": {"text": "longer"}}], "an object; did you mean 'text.body.text'"),
+        ([True], "a truth value"),
     ],
 )
 def test_the_type_of_a_column_without_text_is_named(table, values, shown):
     items = read(table({"text": values}), name=table.name)
     assert counted(items) == {"text_type": len(values)}
-    assert items[0].missing_text.startswith(f"column 'text' has the type {shown}")
+    assert items[0].missing_text.startswith(f"'text' is {shown}")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
