@@ -79,6 +79,8 @@ class RunStatus:
     @property
     def state_text(self) -> str:
         """The state, and what is known of a process that says it runs."""
+        if self.state == UNKNOWN:
+            return "not known, status.json is damaged; a start writes it again"
         if self.ended:
             return f"not running any more, {self.process} ended without saying so"
         if self.state == "running":
@@ -89,7 +91,7 @@ class RunStatus:
     def text(self) -> str:
         """The status of a training as text."""
         if self.state == UNKNOWN:
-            return "not known, status.json is damaged; a start writes it again"
+            return self.state_text
         step = "before step 1" if self.step is None else f"step {self.step}"
         rollbacks = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
         return f"{self.state_text}, {step}, {self.checkpoint or 'no checkpoint'}{rollbacks}"

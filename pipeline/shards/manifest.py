@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -408,6 +409,10 @@ def _describe_folder(path: Path) -> str:
 
     if any(folder.glob("shard-*")):
         return "; it is written last: wait until this set is finished"
+    for above in () if folder.exists() else folder.absolute().parents:
+        if (recipe := above / "pipeline.yaml").is_file():  # of `clozeline new`
+            command = f"clozeline pipeline --config {shlex.quote(str(recipe))}"
+            return f"; there are no shards yet: first `{command}`"
     return (
         _explain_pipeline(folder) if any(entry.is_file() for entry in folder.glob("[!.]*")) else ""
     )

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from clozeline.errors import join_names
+
 _CODE: Final = re.compile(r"[a-z]{2,3}([-_]\w+)*")
 _MOST_SHOWN: Final = 5
 """Maximum codes of one language in a suggestion."""
@@ -126,10 +128,9 @@ def suggest_codes(word: str, known: Collection[str]) -> str:
     """Return the end of an error message: the known codes that a word means, or similar codes."""
     code = _find_code(word) or word
     meant = [each for each in sorted(known) if names_language(each, base_language(code))]
-    if meant:
+    if meant := meant or difflib.get_close_matches(word, known):
         return f"did you mean {' or '.join(map(repr, meant[:_MOST_SHOWN]))}?"
-    similar = difflib.get_close_matches(word, known) or sorted(known)
-    return f"known: {', '.join(similar)}"
+    return f"known: {join_names(known)}"
 
 
 def _find_code(name: str) -> str | None:

@@ -1,10 +1,12 @@
 """Show where a pipeline or a training is: `clozeline status OUT`, or with `json=true`.
 
-Reads status.json in the output folder. The exit code is 0, or 1 if the run failed, or ended without
-saying so.
+Reads status.json in the output folder, or in the folders of OUT, such as those of the pipeline and
+the training in a folder of `clozeline new`. The exit code is 0, or 1 if a run failed, or ended
+without saying so.
 """
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -26,42 +28,53 @@ class StatusOptions:
     """The folder of a run."""
 
     run: Annotated[UserPath, Positional(0, "OUT")]
-    """output folder of a pipeline or a training"""
+    """output folder of a pipeline or a training, or a folder with such folders"""
     json: bool = False
-    """print the fields of status.json, and `ended`: true if its process is gone"""
+    """print the fields of status.json, `folder`, and `ended`: true if its process is gone; one line
+    for each run"""
 
 
 def _show_status(options: StatusOptions) -> int:
-    """Print the status of a run, and return the exit code."""
-    status = read_status(options.run)
-    if status is None or not status.fields:
-        problem = "no status.json" if status is None else "status.json is damaged"
-        raise ConfigurationError(
-            f"{options.run}: {problem}; expected the output folder of a pipeline or a training: "
-            "start it again, which writes the file"
-        )
+    """Print the status of a run, or of the runs in a folder, and return the exit code."""
+    folder = options.run
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder}: no such folder; name the output of a run")
+    places = (folder, *sorted(folder.glob("*/")))
+    found = {place: status for place in places if (status := read_status(place)) is not None}
+    if not found:
+        recipe = folder / "pipeline.yaml"
+        remedy = "name the `output` of a pipeline or a training"
+        if recipe.is_file():
+            remedy = f"first: clozeline pipeline --config {shlex.quote(str(recipe))}"
+        raise ConfigurationError(f"{folder}: no run is in this folder or in those in it; {remedy}")
 
     terminal = Terminal()
-    if options.json:
-        lines = [json.dumps({**status.fields, "ended": status.ended})]
-    else:
-        rows = [("state", status.state_text), ("process", status.process), *_rows(status.fields)]
-        lines = [f"{name.replace('_', ' '):<26}{text}" for name, text in rows]
-    for line in lines:
-        terminal.print(line, highlight=False, markup=False, soft_wrap=True)
-    return int(status.ended or status.state == "failed")
+    for place, status in found.items():
+        lines = [json.dumps({**status.fields, "folder": str(place), "ended": status.ended})]
+        if not options.json:
+            rows = [("state", status.state_text), ("process", status.process)]
+            rows += _rows(status.fields)
+            width = max(len(name) for name, _ in rows)
+            lines = [f"{place}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+        for line in lines:
+            terminal.print(line, highlight=False, markup=False, soft_wrap=True)
+    return int(any(status.ended or status.state == "failed" for status in found.values()))
 
 
-def _rows(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the names of the fields and their values as text; nested names have a slash."""
+def _rows(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the names of the fields, nested ones behind those above, and their values as text."""
     for name, value in fields.items():
+        if name in _SHOWN_OTHERWISE or value is None:
+            continue
+        words = name.replace("_", " ").replace("heldout", "held-out")
+        shown = words if above.endswith(words) else f"{above} {words}".strip()
         if isinstance(value, Mapping):
-            yield from _rows(value, f"{prefix}{name}/")
-        elif prefix or (name not in _SHOWN_OTHERWISE and value is not None):
-            yield f"{prefix}{name}", _format(name, prefix, value)
+            yield from _rows(value, shown)
+        else:
+            yield shown, _format(name, shown, value)
 
 
-def _format(name: str, prefix: str, value: object) -> str:
+def _format(name: str, shown: str, value: object) -> str:
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) else str(value)
     if name in _TIMES:
@@ -69,7 +82,7 @@ def _format(name: str, prefix: str, value: object) -> str:
             return datetime.fromtimestamp(value).astimezone().isoformat(" ", "seconds")
     if "bytes" in name:
         return size_text(value)
-    return f"{value:.1%}" if prefix.startswith("dropped") else f"{value:,.4g}"
+    return f"{value:.1%}" if shown.startswith("dropped") else f"{value:,.4g}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -76,6 +76,18 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
     assert "shards/corrupt/masked_lm/train" in said
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_set_that_no_pipeline_has_made_is_answered_with_that_pipeline(tmp_path, is_there):
+    project = tmp_path / "my project"
+    project.mkdir()
+    recipe = project / "pipeline.yaml"
+    if is_there:
+        recipe.write_text("")
+    with pytest.raises(StorageError) as caught:
+        open_shards(project / "data/group/packed/train/manifest.json")
+    assert (f"`clozeline pipeline --config '{recipe}'`" in str(caught.value)) == is_there
+
+
 # Pipes, devices, and lists without end
 # --------------------------------------------------------------------------------
 

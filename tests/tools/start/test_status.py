@@ -1,6 +1,8 @@
 """`clozeline status` against what the run reported otherwise: its report, its message, its end."""
 
 import json
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -10,6 +12,7 @@ import time
 import pytest
 
 from clozeline.checksummed_json import add_checksum
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.run_status import read_status
 from clozeline.tools.start.status import main as show_status
@@ -86,9 +89,54 @@ def test_a_run_that_is_stopped_or_killed_is_not_running(tmp_path, capsys, number
     assert status["units_left"]
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
-    assert show_status([str(tmp_path)]) == 64
-    assert "no status.json" in capsys.readouterr().err
+@pytest.mark.parametrize("made", ["nothing", "", "pipeline.yaml"])
+def test_a_folder_without_a_run_is_refused(tmp_path, capsys, made):
+    folder = tmp_path / "my mine"
+    if made != "nothing":
+        folder.mkdir()
+    if made == "pipeline.yaml":
+        text = json.dumps(
+            SMALL | {"output": str(folder / "data"), "input": str(words_file(tmp_path))}
+        )
+        (folder / made).write_text(text)
+    assert show_status([str(folder)]) == 64
+    message = capsys.readouterr().err
+    assert str(folder) in message
+    proposed = re.search(r"first: clozeline pipeline (.+)$", message)
+    assert ("no such folder" in message, proposed is not None) == (
+        made == "nothing",
+        made == "pipeline.yaml",
+    )
+    if proposed:
+        assert run_pipeline(shlex.split(proposed[1])) == 0
+        capsys.readouterr()
+        assert show_status([str(folder)]) == 0
+        assert f"{folder}/data" in capsys.readouterr().out
+
+
+SMALL = {"corpus": "c", "clean": {"language": None, "filters": []}}
+
+
+def words_file(folder):
+    words_of(folder, [GOOD] * 3)
+    return folder / "in.jsonl"
+
+
+def test_runs_in_a_folder_are_shown_in_words_of_columns(tmp_path, capsys):
+    losses = {"loss": 4.731, "losses": {"masked_lm": 4.731}}
+    for name, state in (("data", "done"), ("run", "failed")):
+        (tmp_path / name).mkdir()
+        fields = {"state": state, "host": "h", "pid": 1, "heldout": {"heldout": losses}}
+        (tmp_path / name / "status.json").write_text(json.dumps(add_checksum(fields)))
+    assert show_status([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.index(f"{tmp_path}/data") < out.index(f"{tmp_path}/run")
+    assert re.search(r"^  held-out losses masked lm +4.731$", out, re.MULTILINE)
+    assert show_status([str(tmp_path), "json=true"]) == 1
+    assert [json.loads(line)["state"] for line in capsys.readouterr().out.splitlines()] == [
+        "done",
+        "failed",
+    ]
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, float("nan"), 10**400])
