@@ -5,7 +5,9 @@ training print the plan; `export-model` follows it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.extensions.published.conversion.export import (
+    Export,
     continue_published,
     export_checkpoint,
     model_without_weights,
@@ -63,6 +66,8 @@ class PlannedModel:
     """name of the part, such as generator; empty if the model has no parts"""
     architecture: str
     """class of transformers; empty if there is none"""
+    lacks: str = ""
+    """heads that are left out"""
     refusal: str = ""
     """keys that no class supports, and the values that a class would support"""
     others: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +95,8 @@ class ExportPlan:
         for model in self.models:
             part = f"the {model.part} " if model.part else ""
             if model.architecture:
-                lines.append(f"{part}as {model.architecture} of transformers")
+                named = f"{part}as {model.architecture} of transformers"
+                lines.append(", ".join(filter(None, [named, model.lacks])))
                 continue
             lines.append(f"{part}not possible: {model.refusal}")
             lines += [
@@ -138,15 +144,29 @@ def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkp
     return split_models(select_heads(checkpoint, request.heads) if request.heads else checkpoint)
 
 
+def export_part(name: str, part: Checkpoint, request: ExportRequest) -> tuple[Export, str]:
+    """Convert a model, or one of two in a run, and say what is left out.
+
+    Of one of two, the body is converted where no class has its heads.
+    """
+    convert = partial(export_checkpoint, part, model_type=request.model_type)
+    try:
+        return convert(body_alone=request.body_alone), ""
+    except ConfigurationError:
+        with suppress(ClozelineError):
+            if name:
+                heads = ", ".join(part.config.heads)
+                return convert(body_alone=True), f"without its head ({heads}), which no class has"
+        raise
+
+
 def _plan_part(name: str, part: Checkpoint, request: ExportRequest) -> PlannedModel:
     try:
-        export = export_checkpoint(
-            part, model_type=request.model_type, body_alone=request.body_alone
-        )
+        export, lacks = export_part(name, part, request)
     except ClozelineError as error:
         return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
 
-    return PlannedModel(name, export.architecture)
+    return PlannedModel(name, export.architecture, lacks)
 
 
 def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clozeline.extensions.published.conversion.export import Export, export_checkpoint
-from clozeline.extensions.published.export_plan import CARD, ExportPlan
+from clozeline.extensions.published.conversion.export import Export
+from clozeline.extensions.published.export_plan import CARD, ExportPlan, export_part
 from clozeline.extensions.published.model_card import model_card
 from clozeline.extensions.published.sentence_embeddings import write_modules
 from clozeline.extensions.published.torchao_format import write_torchao
@@ -41,6 +41,7 @@ def write_model(
     part: Checkpoint,
     trained: TrainedModel,
     *,
+    part_name: str = "",
     license_id: str = "unknown",
     languages: Sequence[str] = (),
 ) -> Written:
@@ -52,6 +53,7 @@ def write_model(
         plan: of the export.
         part: the model with its weights, see `parts_of`.
         trained: the run or model that is exported.
+        part_name: of one of two models in a run.
         license_id: for the card.
         languages: for the card; default: the languages of the training set.
 
@@ -60,7 +62,7 @@ def write_model(
         WeightsError: its head is missing.
     """
     request = plan.request
-    export = export_checkpoint(part, model_type=request.model_type, body_alone=request.body_alone)
+    export, lacks = export_part(part_name, part, request)
     parameters = sum(tensor.numel() for tensor in export.tensors.values())
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(folder, plan, export)
@@ -93,7 +95,7 @@ def write_model(
     but = f", but for {', '.join(changed)}" if changed else ""
     configs = f"config.json: as published{but}" if part.published else ""
     return Written(
-        export, parameters, tuple(note for note in (*plan.notes, configs, tokenizer) if note)
+        export, parameters, tuple(note for note in (lacks, *plan.notes, configs, tokenizer) if note)
     )
 
 

@@ -131,6 +131,7 @@ def _write_and_verify(
             plan,
             model,
             trained,
+            part_name=model_name,
             license_id=options.license,
             languages=options.language,
         )
