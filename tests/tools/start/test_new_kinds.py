@@ -12,10 +12,11 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.configuration.overrides import parse_yaml
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.tools.start.new import main as new
 from clozeline.tools.start.project.kinds import ANY, KINDS, choose_kind
@@ -50,6 +51,10 @@ def no_terminal(monkeypatch):
 def write_rows(path, texts, key="text"):
     path.write_text("".join(json.dumps({key: text}) + "\n" for text in texts), encoding="utf-8")
     return path
+
+
+def inputs(*paths, **options):
+    return [InputEntry(path=str(path), options=options) for path in paths]
 
 
 def made(folder, *words, stages="pipeline"):
@@ -229,7 +234,7 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
     )
 
     pages = write_rows(tmp_path / "pages.jsonl", [CLOSE[language] * 3])
-    text = pipeline_yaml(tmp_path, str(pages), language, "bert", "pages")
+    text = pipeline_yaml(tmp_path, inputs(pages), language, "bert", "pages")
     options = validate(Recipe, parse_yaml(text), "test").clean.language.options
 
     assert options.minimum_score(language, 5000) == (0.4, f"thresholds.{language}")
@@ -242,7 +247,7 @@ def test_every_kind_makes_a_recipe_of_every_model(tmp_path, kind, model):
     (tmp_path / "a.txt").write_text("x")
 
     for language in (ANY, "en", "zh"):
-        text = pipeline_yaml(tmp_path, str(tmp_path / "a.txt"), language, model, kind)
+        text = pipeline_yaml(tmp_path, inputs(tmp_path / "a.txt"), language, model, kind)
         recipe = validate(Recipe, parse_yaml(text), "test")
         check_recipe(recipe)
         keep = [] if recipe.clean.language is None else recipe.clean.language.options.keep
@@ -258,22 +263,22 @@ def test_every_kind_makes_a_recipe_of_every_model(tmp_path, kind, model):
         ((50,), "pages", "50 words or more"),
         ((1, 2, math.inf), "texts", "2 words or more"),
         ((1, math.inf, math.inf), "pages", "more than 50 words or more"),
-        ((), "pages", "no record of a sample has a text (no 'text' among the keys: body)"),
+        ((), "pages", "is the default"),
     ],
 )
 def test_the_median_decides(words, kind, said):
-    found, why = choose_kind(Sample(words, "no 'text' among the keys: body"))
+    found, why = choose_kind(Sample(words))
     assert (found, said in why) == (kind, True), why
 
 
 def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
     rows = write_rows(tmp_path / "rows.jsonl", ["one two three"] * 5000)
 
-    assert len(sample_texts(str(rows)).words) == 1024
+    assert len(sample_texts(inputs(rows)).words) == 1024
 
     second = write_rows(tmp_path / "second.jsonl", ["one two three"] * 5000)
 
-    assert len(sample_texts([str(rows), str(second)]).words) == 1024
+    assert len(sample_texts(inputs(rows, second)).words) == 1024
 
     folder = tmp_path / "many"
     folder.mkdir()
@@ -288,19 +293,20 @@ def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", counted)
 
-    assert 20 <= len(sample_texts(str(folder)).words) <= 32
+    assert 20 <= len(sample_texts(inputs(folder)).words) <= 32
     assert len({path for path in opened if path.suffix == ".txt"}) <= 32
 
     body = write_rows(tmp_path / "body.jsonl", SHORT, "body")
 
-    assert sample_texts(str(body)).lacks == "no 'text' among the keys: body"
-    assert len(sample_texts({"path": str(body), "text_key": "body"}).words) == len(SHORT)
-    assert sample_texts("https://x.example/a.jsonl") == Sample(is_remote=True)
+    with pytest.raises(ConfigurationError, match=r"among the keys: body; .*input\.text_key=body"):
+        sample_texts(inputs(body))
+    assert len(sample_texts(inputs(body, text_key="body")).words) == len(SHORT)
+    assert sample_texts([InputEntry(path="https://x.example/a.jsonl")]) == Sample(is_remote=True)
 
     long = tmp_path / "long.txt"
     long.write_bytes(b"word " * (1 << 20))
 
-    assert sample_texts(str(long)).words == (math.inf,)
+    assert sample_texts(inputs(long)).words == (math.inf,)
 
 
 UNSPACED = {
@@ -328,7 +334,7 @@ def test_pages_count_by_their_text(tmp_path):
         "valley.</p></body></html>"
     )
 
-    assert sample_texts(str(page)).median_words == 7
+    assert sample_texts(inputs(page)).median_words == 7
 
 
 def test_markup_in_texts_is_told_with_the_key_that_extracts_it(tmp_path, capsys):
@@ -372,8 +378,7 @@ def test_files_of_sequences_are_sequences(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("It rained all day in the valley.")
 
     assert (
-        choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0]
-        == "texts"
+        choose_kind(sample_texts(inputs(tmp_path / "*.fa*", tmp_path / "notes.txt")))[0] == "texts"
     )
 
 

@@ -1,21 +1,28 @@
 """First steps: `clozeline new`, `demo`, `show` and `doctor`."""
 
+import csv
 import io
+import json
+import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from pydoc_data.topics import topics
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clozeline.configuration.config import load_config, validate
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
-from clozeline.pipeline.recipe import load_recipe
+from clozeline.pipeline.recipe import InputEntry, load_recipe
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.multirun.runner import run_step
@@ -24,10 +31,11 @@ from clozeline.tools.start.new import main as new
 from clozeline.tools.start.project.templates import (
     ANY,
     MODELS,
-    absolute_input,
+    find_name,
     pipeline_yaml,
     sizes_of,
     train_yaml,
+    with_absolute_paths,
 )
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.logs.json_lines import read_lines, step_records
@@ -119,15 +127,167 @@ def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, c
     assert new([str(tmp_path / "mine"), f"input={texts}"]) == 0
     assert "keep: []" in (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
 
-    before = (tmp_path / "mine" / "train.yaml").read_bytes()
-
     assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama", "size=bert_base"]) == 64
     assert not (tmp_path / "wrong").exists()
-    assert new([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
-    assert (
-        "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
-    )
-    assert (tmp_path / "mine" / "train.yaml").read_bytes() == before
+
+
+def touch_nothing(file):
+    pass
+
+
+def add_a_word(file):
+    file.write_text(file.read_text() + "\n# mine")
+
+
+def write_as_somebody_else(file):
+    file.write_bytes(b"\xff")
+
+
+def link_elsewhere(file):
+    file.unlink()
+    file.symlink_to(file.with_name("pipeline.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_replaced"),
+    [
+        (touch_nothing, True),
+        (Path.unlink, True),  # a killed `new`
+        (add_a_word, False),
+        (write_as_somebody_else, False),
+        (link_elsewhere, False),
+    ],
+)
+def test_only_files_that_nobody_changed_are_replaced(texts, tmp_path, capsys, change, is_replaced):
+    words = [str(tmp_path / "my mine"), f"input={texts}", "kind=pages"]
+    assert new(words) == 0
+    files = [tmp_path / "my mine" / name for name in ("pipeline.yaml", "train.yaml")]
+    change(files[1])
+    before = [file.exists() and file.read_bytes() for file in files]
+
+    assert new([*words, "model=t5"]) == (0 if is_replaced else 64)
+
+    said = capsys.readouterr()
+    assert str(files[0 if is_replaced else 1]) in (said.out if is_replaced else said.err)
+    assert ([file.read_bytes() for file in files] != before) == is_replaced
+
+
+def test_each_command_of_the_files_is_one_line_that_runs(texts, tmp_path, capsys):
+    folder = tmp_path / "my # project"
+    assert new([str(folder), f"input={texts}", "language=en"]) == 0
+    files = [(folder / name).read_text() for name in ("pipeline.yaml", "train.yaml")]
+    shown = [line.strip("# ") for text in files for line in text.splitlines()]
+    shown += capsys.readouterr().out.splitlines()
+    commands = {tuple(shlex.split(line)) for line in shown if line.strip().startswith("clozeline ")}
+    for _, command, *words in commands:
+        assert (command, words[:2]) in [
+            ("pipeline", ["--config", str(folder / "pipeline.yaml")]),
+            ("train", ["--config", str(folder / "train.yaml")]),
+        ]
+    assert "recipe:bert" in files[1]
+    assert "# export     as ModernBertForMaskedLM" in files[1]
+
+
+def with_text_in(column):
+    def rows(text, number):
+        row = {"id": number, "title": text[:8]}
+        row |= {column: text} if "." not in column else {"doc": {"title": "a", "text": text}}
+        return row
+
+    return rows
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "parquet"])
+@pytest.mark.parametrize("column", ["body", "doc.text", "the text"])
+def test_without_a_text_column_nothing_is_written(tmp_path, capsys, ending, column):
+    if "." in column and ending in ("csv", "tsv"):
+        return
+    texts = [text.replace("\n", " ").replace("\t", " ") for text in sorted(topics.values())[:30]]
+    rows = [with_text_in(column)(text, number) for number, text in enumerate(texts)]
+    source = tmp_path / f"rows.{ending}"
+    if ending == "jsonl":
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    else:
+        with source.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], delimiter="," if ending == "csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    words = [str(tmp_path / "mine"), f"input={source}"]
+    for more in ([], ["kind=pages"], ["input.text_key=doc"] if "." in column else []):
+        assert new([*words, *more]) == 64
+        message = capsys.readouterr().err
+        assert str(source) in message
+        assert not (tmp_path / "mine").exists()
+
+    proposed = re.search(r": add ('[^']+'|\S+);", message)[1]
+    assert new([*words, *shlex.split(proposed)]) == 0
+    assert read_input(tmp_path / "mine") == {"path": str(source), "text_key": column}
+
+
+def read_input(folder):
+    (entry,) = parse_yaml((folder / "pipeline.yaml").read_text())["input"]
+    return entry
+
+
+@pytest.mark.parametrize("word", ["text_key=body", "input.0.text_key=body", "input.text_key=body"])
+def test_another_text_column_is_named_by_a_key_of_the_input(tmp_path, capsys, word):
+    source = tmp_path / "rows.jsonl"
+    source.write_text(json.dumps({"body": "It rained all day."}) + "\n")
+    words = [str(tmp_path / "mine"), f"input={source}"]
+    if new([*words, word]) == 64:
+        key = re.search(r"here it is '(.+)'", capsys.readouterr().err)[1]
+        assert new([*words, f"{key}=body"]) == 0
+    assert read_input(tmp_path / "mine")["text_key"] == "body"
+
+
+@pytest.mark.parametrize(
+    ("named", "model", "size"),
+    [
+        ("BERT", "bert", None),
+        ("gpt2", "gpt", "gpt2_small"),
+        ("gpt2-medium", "gpt", "gpt2_medium"),
+        ("124M", "gpt", "gpt2_small"),
+        ("bert-base-uncased", "bert", "bert_base"),
+        ("google-bert/bert-large-cased", "bert", "bert_large"),
+        ("FacebookAI/roberta-base", "roberta", "roberta_base"),
+        ("xlm-roberta-large", "xlm_r", "xlm_r_large"),
+        ("xlm-mlm-en-2048", "xlm", "xlm_en_2048"),
+        ("t5-small", "t5", "t5_small"),
+        ("google/t5-v1_1-base", "t5", "t5_v1_1_base"),
+        ("microsoft/deberta-v3-base", "deberta_v3", "deberta_v3_base"),
+        ("google/electra-small-discriminator", "electra", "electra_small"),
+        ("meta-llama/Llama-3.2-1B", "llama", "llama3_2_1b"),
+        ("openai-gpt", "gpt", "gpt1"),
+        ("elmo", "elmo", "elmo"),
+        ("distilbert-base-uncased", None, None),
+        ("berd", None, None),
+    ],
+)
+def test_names_of_hubs_are_understood(named, model, size):
+    assert find_name(named, MODELS) == model
+    assert model is None or find_name(named, sizes_of(model)) == size
+
+
+@pytest.mark.parametrize("word", ["model=gpt2", "size=124M"])
+def test_a_named_size_is_taken_or_told(texts, tmp_path, capsys, word):
+    assert new([str(tmp_path / "mine"), f"input={texts}", "kind=pages", word]) == 0
+    told = "size=gpt2_small" in capsys.readouterr().out
+    training = parse_yaml((tmp_path / "mine/train.yaml").read_text())
+    assert (training["model"].get("size") == "gpt2_small") != told
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("de,ru", "clean.language.keep="), ("dee", "did you mean 'de'"), ("klingon", "more")],
+)
+def test_a_wrong_language_is_answered_in_a_few_words(texts, tmp_path, capsys, word, said):
+    assert new([str(tmp_path / "mine"), f"input={texts}", f"language={word}"]) == 64
+    message = capsys.readouterr().err
+    assert said in message
+    assert len(message) < 400
 
 
 SIZES = sorted(all_sizes())
@@ -146,10 +306,10 @@ OF = {
 def write(folder, source, language, model, size=None):
     folder.mkdir()
     (folder / "pipeline.yaml").write_text(
-        pipeline_yaml(folder, source, language, model), encoding="utf-8"
+        pipeline_yaml(folder, [InputEntry(path=source)], language, model), encoding="utf-8"
     )
     recipe = load_recipe(folder / "pipeline.yaml")
-    text = train_yaml(folder, source, language, model, grouping_of(recipe), size)
+    text = train_yaml(folder, language, model, grouping_of(recipe), size)
     (folder / "train.yaml").write_text(text, encoding="utf-8")
     return recipe, load_config(TrainConfig, folder / "train.yaml")
 
@@ -236,28 +396,14 @@ def test_a_small_variant_reads_few_rows_a_step_with_muon(small):
     assert options["bert"].adam_rate < options["gpt"].adam_rate
 
 
-def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", ["a.jsonl", "*.jsonl", ["a.jsonl", "https://x.example/b.txt"]])
+def test_inputs_become_absolute(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("{}")
-
-    assert absolute_input("a.jsonl") == str(tmp_path / "a.jsonl")
-    assert absolute_input("'*.jsonl'") == str(tmp_path / "*.jsonl")
-
-    entry = {"path": str(tmp_path / "a.jsonl"), "text_key": "body"}
-
-    assert absolute_input("{path: a.jsonl, text_key: body}") == entry
-    assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [
-        entry["path"],
-        "https://x.example/b.txt",
-    ]
-
-    for wrong, said in (
-        ("none", "nothing at"),
-        ("5", "nothing at"),
-        ("{text_key: body}", "expected a path"),
-    ):
-        with pytest.raises(ConfigurationError, match=said):
-            absolute_input(wrong)
+    entry = with_absolute_paths(InputEntry(path=path, options={"text_key": "body"}))
+    assert entry.paths[0].startswith(str(tmp_path))
+    assert entry.paths[1:] == (path[1:] if isinstance(path, list) else [])
+    assert entry.options == {"text_key": "body"}
 
 
 ROOT = Path(__file__).parents[3]

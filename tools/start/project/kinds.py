@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.tools.start.project.sample import Sample
@@ -195,13 +194,6 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Kinds of texts by the value of `kind`."""
 
 
-def check_kind(name: str) -> str:
-    """Return the name of a kind, or raise ConfigurationError."""
-    if name not in KINDS:
-        raise ConfigurationError(f"kind: expected one of {', '.join(KINDS)}, got {name!r}")
-    return name
-
-
 def choose_kind(sample: Sample) -> tuple[str, str]:
     """Return the kind of a sample of texts, and the reason in words.
 
@@ -210,15 +202,8 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
     if sample.is_of_sequences:
         return "sequences", "the files are FASTA"
     if not sample.words:
-        why = "is the default"
-        if sample.is_remote:
-            why += ": texts in a store are not sampled"
-        elif sample.lacks:
-            why += (
-                f": no record of a sample has a text ({sample.lacks}); name the key that holds it, "
-                "such as input='{path: FILE, text_key: KEY}'"
-            )
-        return "pages", why
+        why = ": texts in a store are not sampled" if sample.is_remote else ""
+        return "pages", f"is the default{why}"
 
     median = sample.median_words
     length = f"more than {PAGE_WORDS:,}" if math.isinf(median) else f"{median:,.0f}"

@@ -2,16 +2,18 @@
 
 import math
 import re
+import shlex
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
-from clozeline.configuration.config import validate
 from clozeline.configuration.paths import as_url
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.config import CleanConfig
 from clozeline.pipeline.clean.extractors._extraction import shared_extractor_process
 from clozeline.pipeline.execution.inputs import SourceFile, list_inputs, source_files
@@ -28,7 +30,8 @@ from clozeline.pipeline.ingest.readers import (
     detect_reader,
     is_fallback_reader,
 )
-from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.ingest.readers._rows import RowReader, text_lengths
+from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -57,8 +60,6 @@ class Sample:
     words: tuple[float, ...] = ()
     """words of each text, counted as by the filters; infinite for a record that is too large to be
     read here"""
-    lacks: str = ""
-    """why the first record without a text has none"""
     is_remote: bool = False
     """true if no file is on this machine"""
     has_sequences: bool = False
@@ -74,21 +75,26 @@ class Sample:
         return median(self.words)
 
 
-def sample_texts(source: object) -> Sample:
-    """Read some records of the local files of `input`, a path, a mapping or a list of them."""
-    entries = validate(Recipe, {"corpus": "sample", "input": source}, "input").input
-    local = [entry for entry in entries if not any(map(as_url, _paths_of(entry)))]
+def sample_texts(entries: Sequence[InputEntry]) -> Sample:
+    """Read some records of the local files of an input.
+
+    Raises:
+        ConfigurationError: no row of a file has a text; the message names the column that may.
+    """
+    local = [entry for entry in entries if not any(map(as_url, entry.paths))]
     if not local:
         return Sample(is_remote=True)
     files = source_files(local)
     chosen = files[:: math.ceil(len(files) / _SAMPLE_FILES)]
-    words = []
+    words: list[float] = []
     sequences = 0
     marked = 0
-    lacks = ""
+    without_text: list[tuple[SourceFile, str]] = []
     readers = set[type[Reader]]()
 
     for file in chosen:
+        before = len(words)
+        lacks = ""
         for item in islice(_read(file, readers), math.ceil(_SAMPLE_RECORDS / len(chosen))):
             if isinstance(item, SkippedRecord):
                 if item.reason in _TOO_LARGE:
@@ -99,45 +105,61 @@ def sample_texts(source: object) -> Sample:
             words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
             marked += not item.is_markup and _TAG.search(text) is not None
+        if lacks and len(words) == before:
+            without_text.append((file, lacks))
+
+    for file, lacks in without_text:
+        why, *_ = lacks.split("; did you")  # by a single row
+        raise ConfigurationError(f"{file.path}: {why}; {_suggest_column(file)}")
 
     return Sample(
         tuple(words),
-        lacks,
         markup_share=marked / max(1, len(words)),
         has_sequences=sequences * 2 > len(words),
         is_of_sequences=bool(readers) and all(reader.holds_sequences for reader in readers),
     )
 
 
-def _paths_of(entry: InputEntry) -> list[str]:
-    return [entry.path] if isinstance(entry.path, str) else entry.path
+def _suggest_column(file: SourceFile) -> str:
+    """Return what to type for a file whose text is in another column: the longest, in all rows."""
+    lengths = Counter[str]()
+    for item in islice(_read(file, None), _SAMPLE_FILES):
+        if isinstance(item, RawRecord):
+            lengths.update(dict(text_lengths(item.extra)))
+
+    if not lengths:
+        return "no column holds a text: name the files to read by a pattern"
+    [(column, _)] = lengths.most_common(1)
+    word = shlex.quote(f"input.text_key={column}")
+    return (
+        f"the longest texts are in {column!r}: add {word}; next to other files, give each its "
+        "column: input='[{path: FILE, text_key: KEY}, FILE]'"
+    )
 
 
-def read_unknown_files_as_text(source: Any) -> Any:
-    """Return `input` with the reader `text` for files that no reader knows.
+def read_unknown_files_as_text(entry: InputEntry) -> InputEntry:
+    """Return an input with the reader `text` for files that no reader knows.
 
     Readers know files by name or by content.
 
     A folder of source code has such files next to others, such as `.md` and `.json`, which are text
     here as well.
     """
-    if isinstance(source, list):
-        return [read_unknown_files_as_text(entry) for entry in source]
-    entry = {"path": source} if isinstance(source, str) else source
-    if "reader" in entry or as_url(str(entry["path"])) is not None:
-        return source
-    (parsed,) = validate(Recipe, {"corpus": "sample", "input": entry}, "input").input
-    files, skipped = list_inputs([parsed])
+    if entry.reader is not None or any(map(as_url, entry.paths)):
+        return entry
+    files, skipped = list_inputs([entry])
     has_code = any(
         is_fallback_reader(file.local_path) for file in files
     ) or not skipped.keys().isdisjoint(STYLES_AND_SCRIPTS)
-    return {**entry, "reader": "text"} if has_code else source
+    return replace(entry, reader="text") if has_code else entry
 
 
-def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | SkippedRecord]:
+def _read(
+    file: SourceFile, readers: set[type[Reader]] | None
+) -> Iterator[RawRecord | SkippedRecord]:
     """Yield the records of a file, one at a time.
 
-    The readers that read it are added to `readers`.
+    The readers that read it are added to `readers`; without these, rows come in `extra`.
     """
     path = file.path
     assert isinstance(path, Path)
@@ -153,11 +175,18 @@ def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | 
 
 
 def _read_file(
-    file: SourceFile, path: InputFile, name: str, limits: InputLimits, readers: set[type[Reader]]
+    file: SourceFile,
+    path: InputFile,
+    name: str,
+    limits: InputLimits,
+    readers: set[type[Reader]] | None,
 ) -> Iterator[RawRecord | SkippedRecord]:
     options = {"name": name, **select_options(name, file.entry.options)}
     reader: Reader = READERS.resolve(options).build(limits)
-    readers.add(type(reader))
+    if readers is not None:
+        readers.add(type(reader))
+    elif isinstance(reader, RowReader):
+        reader.keep_rows()
     if path.stat().st_size:
         yield from reader.read(path, 0, path.stat().st_size)
 

@@ -6,16 +6,21 @@ They are a recipe for the user's texts, and a training for its shards.
 import glob
 import json
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
-from clozeline.configuration.config import read_composed
-from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
+from clozeline.configuration.config import adapter_of, read_composed
+from clozeline.configuration.overrides import dump_yaml, parse_yaml
 from clozeline.configuration.paths import as_url
+from clozeline.configuration.words_elsewhere import words_of
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
+from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.registries import LANGUAGES
 from clozeline.pipeline.text.language_codes import LanguageTable, suggest_codes
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -50,6 +55,8 @@ _SLOW_HEAD: Final = {"adam_rate": 0.1}
 
 That of the demo's recipe is too high for it (extensions/studies/README.md, hour).
 """
+_MODERN: Final = "without a size in the layout of ModernBERT (the classic one: recipe:bert)"
+"""Layout of the small variants of the recipe demo."""
 _BART_STEPS: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
 """Steps that corrupt the texts of BART and mBART."""
 
@@ -74,7 +81,7 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     "bert": StarterFamily(
         "demo",
         _MASKED_LM,
-        "an encoder that fills masks, for vectors, classes and tags",
+        f"an encoder that fills masks, for vectors, classes and tags; {_MODERN}",
         optimizer=_SLOW_HEAD,
     ),
     "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text"),
@@ -140,11 +147,13 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     "mobilebert": StarterFamily(
         "mobilebert", _MASKED_LM, "an encoder of narrow layers, for small devices", optimizer=None
     ),
-    "megatron_bert": StarterFamily("demo", _MASKED_LM, "a large BERT", optimizer=_SLOW_HEAD),
+    "megatron_bert": StarterFamily(
+        "demo", _MASKED_LM, f"a large BERT; {_MODERN}", optimizer=_SLOW_HEAD
+    ),
     "rembert": StarterFamily(
         "demo",
         _MASKED_LM,
-        "an encoder for many languages, with a small token table",
+        f"an encoder for many languages, with a small token table; {_MODERN}",
         optimizer=_SLOW_HEAD,
     ),
     "unilm": StarterFamily(
@@ -192,10 +201,12 @@ _SMALL_CORPUS_BYTES: Final = 10_000_000
 _ROWS_PER_EVALUATION: Final = 6400
 """Rows read between two evaluations, which then take about a tenth of the time."""
 
-_PIPELINE: Final = """# From your texts to shards for a small {model}: {use}.
-# kind={kind}: {kind_use}. 1. clozeline pipeline --config {folder}/pipeline.yaml 2. clozeline
-# train --config {folder}/train.yaml `clozeline pipeline --help` explains every key. Any key can
-# be changed on the command line: output=OTHER
+_PIPELINE: Final = """# From your texts to shards for {model}: {use}.
+# kind={kind}: {kind_use}.
+#   clozeline pipeline --config {folder}/pipeline.yaml
+#   clozeline train --config {folder}/train.yaml
+# `clozeline pipeline --help` explains every key. Any key can be changed on the command line:
+#   clozeline pipeline --config {folder}/pipeline.yaml output=OTHER
 
 # Part of the id of every document: do not change it after the first run.
 corpus: {corpus}
@@ -230,9 +241,13 @@ corrupt:
   - {entry}
 """
 _TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
-# `clozeline train --config {folder}/train.yaml`; add --dry-run to see its size, memory and time
-# first. `clozeline train --help` explains every key.
+# `clozeline train --help` explains every key. See its size, memory and time, then train:
+#   clozeline train --config {folder}/train.yaml --dry-run
+#   clozeline train --config {folder}/train.yaml
 output: {run}
+"""
+_OPTIMIZER: Final = """\
+# A small variant has the optimizer that learned most in the first minutes on a processor.
 """
 _TRAIN_END: Final = """
 # by the tokens of the corpus; a start prints the number
@@ -243,34 +258,28 @@ checkpoint: {{every: {every}, keep_last: 1, keep_best: true}}
 """
 
 
-def absolute_input(text: str) -> Any:
-    """Return the value of `input` with absolute local paths.
-
-    The recipe then works from every folder.
+def with_absolute_paths(entry: InputEntry) -> InputEntry:
+    """Return an input with absolute local paths, so that the recipe works from every folder.
 
     Raises:
-        ConfigurationError: nothing is at a path.
+        ConfigurationError: nothing is at a path, or it has none.
     """
-    value = parse_word(str | list[Any] | dict[str, Any], text)
-    if isinstance(value, list):
-        return [_absolute_entry(entry) for entry in value]
-    return _absolute_entry(value)
+    if not entry.path:
+        raise ConfigurationError(f"input: expected a path, got the reader {entry.reader}")
+    first, *others = map(_absolute_path, entry.paths)
+    return replace(entry, path=[first, *others] if others else first)
 
 
-def _absolute_entry(entry: object) -> object:
-    if isinstance(entry, Mapping) and "path" in entry:
-        return {**entry, "path": absolute_input(json.dumps(entry["path"], ensure_ascii=False))}
-    if not isinstance(entry, str):
-        raise ConfigurationError(f"input: expected a path, or a mapping with 'path', got {entry!r}")
-    if as_url(entry) is not None:
-        return entry
-    path = Path(entry).expanduser().absolute()
-    if not _files(str(path)):
+def _absolute_path(text: str) -> str:
+    if as_url(text) is not None:
+        return text
+    path = str(Path(text).absolute())
+    if not _files(path):
         raise ConfigurationError(
             f"input: nothing at {path}; give a file, a folder or a glob, such as 'texts/*.txt'"
         )
 
-    return str(path)
+    return path
 
 
 def _files(pattern: str) -> list[Path]:
@@ -292,41 +301,37 @@ def check_language(code: str) -> str:
     own_code = LanguageTable(dict.fromkeys(known)).find_key(code)
     if own_code is None:
         raise ConfigurationError(
-            f"language: expected a code such as en or de, or {ANY}, got {code!r}; "
-            f"{suggest_codes(code, known)}"
+            f"language: expected one code such as en or de, or {ANY}, got {code!r}; "
+            f"{suggest_codes(code, known)}; for several, language={ANY}, and for the pipeline "
+            "clean.language.keep='[en, de]'"
         )
     return own_code
 
 
-def _family_of(size: str) -> str | None:
-    """Return the model of `MODELS` that a size belongs to.
+def find_name(word: str, known: Collection[str]) -> str | None:
+    """Return the longest of our names with which a name of a hub begins; None without one.
 
-    gpt2_small belongs to gpt, xlm_r_base to xlm_r and not to xlm.
+    `google/t5-v1_1-small` begins with `t5_v1_1_small`, and `bert-base-uncased` with `bert`.
+    `words_elsewhere.yaml` has what is spelled in other words.
     """
-    return max(
-        (name for name in MODELS if re.match(rf"{name}(_|\d|$)", size)), key=len, default=None
-    )
+    plain = re.sub(r"\W", "_", word.rpartition("/")[2].lower())
+    names = dict(zip(known, known, strict=True))
+    for theirs, entry in words_of("models").items():
+        names.update((theirs, ours) for ours in entry["write"] if ours in known)
+    starts = [name for name in names if re.match(rf"{name}(_|\d|$)", plain)]
+    return names[max(starts, key=len)] if starts else None
 
 
 def sizes_of(model: str) -> list[str]:
-    """Return the sizes of a model in configs/models."""
-    return sorted(size for size in all_sizes() if _family_of(size) == model)
+    """Return the sizes of a model in configs/models: gpt2_small of gpt, xlm_r_base of xlm_r."""
+    return sorted(size for size in all_sizes() if find_name(size, MODELS) == model)
 
 
-def check_model(name: str) -> str:
-    """Return the name of a model of `MODELS`, or raise ConfigurationError."""
-    if name not in MODELS:
-        raise ConfigurationError(f"model: expected one of {', '.join(MODELS)}, got {name!r}")
-    return name
-
-
-def check_size(size: str | None, model: str) -> str | None:
-    """Return the name of a size of a model, or raise ConfigurationError; None: a small variant."""
-    if size is not None and size not in sizes_of(model):
-        raise ConfigurationError(
-            f"size: expected one of {', '.join(sizes_of(model))}, got {size!r}"
-        )
-    return size
+def check_name(key: str, word: str, known: Collection[str]) -> str:
+    """Return the name that a word of the user means, or raise ConfigurationError."""
+    if (found := find_name(word, known)) is None:
+        raise ConfigurationError(f"{key}: expected one of {', '.join(known)}, got {word!r}")
+    return found
 
 
 def entry_of(model: str, language: str) -> str:
@@ -340,19 +345,20 @@ def entry_of(model: str, language: str) -> str:
 
 
 def pipeline_yaml(
-    folder: Path, source: object, language: str, model: str, kind: str = "pages"
+    folder: Path, source: Sequence[InputEntry], language: str, model: str, kind: str = "pages"
 ) -> str:
     """Return the recipe of a project in a folder."""
     entry = entry_of(model, language)
     needs = KINDS[kind]
+    dump = partial(adapter_of(InputEntry).dump_python, mode="json", exclude_defaults=True)
     return _PIPELINE.format(
         model=model.upper(),
         use=MODELS[model].use,
-        folder=json.dumps(str(folder), ensure_ascii=False)[1:-1],
+        folder=_word_of(folder),
         entry=entry,
         kind=kind,
         kind_use=needs.use,
-        input=json.dumps(source, ensure_ascii=False),
+        input=json.dumps([*map(dump, source)], ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"),
         output=json.dumps(str(folder / "data")),
         fraction=0.15 if 0 < text_bytes(source) < _SMALL_CORPUS_BYTES else 0.01,
@@ -365,22 +371,19 @@ def pipeline_yaml(
     )
 
 
-def text_bytes(source: Any) -> int:
+def _word_of(folder: Path) -> str:
+    """Return a folder as a word of a command in a comment, which is one line."""
+    return " ".join(shlex.quote(str(folder)).splitlines())
+
+
+def text_bytes(entries: Iterable[InputEntry]) -> int:
     """Return the size of the local files of an input; 0: it has none."""
-    if isinstance(source, list):
-        return sum(map(text_bytes, source))
-    if isinstance(source, Mapping):
-        return text_bytes(source["path"])
-    return sum(file.stat().st_size for file in _files(source))
+    patterns = (pattern for entry in entries for pattern in entry.paths)
+    return sum(file.stat().st_size for pattern in patterns for file in _files(pattern))
 
 
 def train_yaml(
-    folder: Path,
-    source: object,
-    language: str,
-    model: str,
-    grouping: str,
-    size: str | None = None,
+    folder: Path, language: str, model: str, grouping: str, size: str | None = None
 ) -> str:
     """Return the training of a project.
 
@@ -427,12 +430,12 @@ def train_yaml(
         model=model.upper(),
         size=size or "a small variant",
         use=family.use,
-        folder=json.dumps(str(folder), ensure_ascii=False)[1:-1],
+        folder=_word_of(folder),
         run=json.dumps(str(folder / "run")),
     )
 
     keys = ("optimizer", "schedule", "gradient_clipping", "precision", "zero")
     rest = {key: training[key] for key in keys}
-    parts = ({"model": training["model"]}, {"data": data}, rest)
     every = _ROWS_PER_EVALUATION // data["global_batch"]
-    return "\n".join([head, *map(dump_yaml, parts)]) + _TRAIN_END.format(every=every)
+    parts = map(dump_yaml, ({"model": training["model"]}, {"data": data}))
+    return "\n".join([head, *parts, _OPTIMIZER + dump_yaml(rest)]) + _TRAIN_END.format(every=every)
