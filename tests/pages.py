@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 HOSTILE = '$\\q$ #000001 id="a" <b>&amp;\x00\ud800 <script>alert(\'x\')</script> " onload=x'
 """A text that breaks out wherever it is not escaped; it also looks like what the pictures are
 rewritten by."""
-_VOID = {"meta", "br", "path", "input"}
+_VOID = {"meta", "br", "path"}
 _REFERENCES = {"href", "src", "xlink:href", "srcset", "action", "data", "poster"}
 
 
@@ -65,12 +65,12 @@ class ParsedPage(HTMLParser):
         return sum(name == tag for name, _ in self.tags)
 
 
-def checked(page, scripts=0):
+def checked(page):
     """Parse a page and check that it is well formed, refers to nothing and can be read aloud."""
     parsed = ParsedPage(page)
 
     assert parsed.mistakes == []
-    assert parsed.count("script") == scripts
+    assert parsed.count("script") == 0
     assert parsed.count("link") == 0
     assert "@import" not in page
     assert ("meta", {"name": "viewport", "content": "width=device-width"}) in parsed.tags

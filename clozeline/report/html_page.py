@@ -17,7 +17,6 @@ from clozeline.report.views import (
     Grid,
     Part,
     Passage,
-    Picture,
     Section,
     Span,
     Table,
@@ -99,13 +98,13 @@ background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 """
 
 
-def page(view: Section, style: str = "") -> str:
-    """Return a complete, self-contained page of a view; `style` has further CSS rules."""
+def page(view: Section) -> str:
+    """Return a complete, self-contained page of a view."""
     title = escape(view.title)
     head = (
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
         f'content="width=device-width">{PAGE_MARK}'
-        f"<title>{title}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
+        f"<title>{title}</title><style>{_STYLE}{_PARTS_STYLE}</style></head>"
     )
     return f"{head}<body><main><h1>{title}</h1>{_draw_all(view.parts, 2)}</main></body></html>\n"
 
@@ -181,8 +180,6 @@ def _draw(part: Part, level: int) -> str:
             )
             caption = f"<figcaption><b>{escape(title)}</b></figcaption>"
             return f"<figure>{caption}<ul class=bars>{rows}</ul></figure>"
-        case Picture(markup):
-            return markup
 
 
 def _span(span: Span) -> str:

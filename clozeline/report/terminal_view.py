@@ -26,7 +26,6 @@ from clozeline.report.views import (
     Grid,
     Part,
     Passage,
-    Picture,
     Section,
     Span,
     Table,
@@ -125,8 +124,6 @@ def _draw(part: Part, console: Console) -> Iterator[RenderableType]:
             yield from _align(blocks, console.width if console.is_terminal else None)
         case Chart():
             yield Text(show_controls(describe_chart(part)))
-        case Picture():
-            yield Text(show_controls(part.text))
 
 
 def _heading(title: str) -> Iterator[Text]:

@@ -132,14 +132,6 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """Markup of a page, in which every text is escaped already; a terminal shows its text."""
-
-    markup: str
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """A title with parts below: the whole that a tool shows, or a section of it."""
 
@@ -151,7 +143,7 @@ class Section:
     """a page shows the parts side by side where they fit"""
 
 
-Part: TypeAlias = str | Passage | Table | Grid | Chart | Bars | Picture | Section
+Part: TypeAlias = str | Passage | Table | Grid | Chart | Bars | Section
 """`str`: a paragraph"""
 
 

@@ -21,7 +21,6 @@ from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, conf
 from clozeline.extensions.preview import CorruptedText, corrupt_text
 from clozeline.extensions.preview.corrupted_text import OTHERS
 from clozeline.extensions.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
-from clozeline.extensions.preview.objective_page.page import objective_page
 from clozeline.files import publish_text
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.report.terminal_view import print_view
@@ -49,8 +48,6 @@ class ShowSettings:
     """name of an objective; none: list them"""
     text: Annotated[str | None, Positional(1)] = None
     """text to corrupt; default: 'The kitten is chasing the ball. It rolls away.'"""
-    html: OutputPath | None = None
-    """also write a web page on which you type a text, choose an objective and click words"""
     picture: OutputPath | None = None
     """also draw what each position reads, as SVG"""
     tokenizer: str | None = None
@@ -146,10 +143,6 @@ def _show(settings: ShowSettings) -> None:
         return
 
     print_view(Section("", [shown.lines()]), Terminal())
-    if settings.html is not None:
-        text = _TEXT if settings.text is None else settings.text
-        publish_text(settings.html, objective_page(shown, text))
-        print(f"page: {settings.html}")
 
 
 def main(arguments: Sequence[str]) -> int:

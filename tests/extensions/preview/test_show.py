@@ -1,4 +1,4 @@
-"""The command `show`: its lines, pages and pictures say what an objective makes of a text."""
+"""The command `show`: its lines and pictures say what an objective makes of a text."""
 
 import pytest
 

@@ -1,1 +1,0 @@
-"""A page on which words are clicked, and an objective shows what it makes of them."""
