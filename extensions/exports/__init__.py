@@ -1,1 +1,1 @@
-"""Write shard sets in the formats of MosaicML, Megatron-LM, LitData, WebDataset and datasets."""
+"""Write shard sets in the formats of LitData, WebDataset, Parquet and datasets."""

@@ -2,9 +2,9 @@
 
     clozeline export-set SET output=DIR format=FORMAT [rows=N]
 
-Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet`
-and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns and their types.
-`megatron` holds token ids alone, so it takes causal rows only. `.export.json` lists the files.
+Formats are `litdata`, `webdataset`, `parquet` and `hf` (`load_from_disk` of `datasets`). Rows keep
+their order, all columns and their types. `.export.json` lists the files. MosaicML Streaming and
+Megatron-LM convert `parquet` by their own writers: extensions/exports/README.md has the lines.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,6 @@ from clozeline.extensions.exports.library_writers import (
     write_parquet,
     write_webdataset,
 )
-from clozeline.extensions.exports.mds import write_mds
-from clozeline.extensions.exports.megatron import write_megatron
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
@@ -31,8 +29,6 @@ from clozeline.tools.output_folder import new_folder
 _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
     "hf": write_datasets,
     "litdata": write_litdata,
-    "mds": write_mds,
-    "megatron": write_megatron,
     "parquet": write_parquet,
     "webdataset": write_webdataset,
 }
@@ -48,7 +44,7 @@ class ExportSetOptions:
     """manifest.json of a shard set, or its folder"""
     output: OutputPath
     """new folder"""
-    format: Literal["hf", "litdata", "mds", "megatron", "parquet", "webdataset"]
+    format: Literal["hf", "litdata", "parquet", "webdataset"]
     """format of the files"""
     rows: Positive = 10_000
     """rows per file"""

@@ -1,39 +1,28 @@
 """Exports are read by the libraries that they are for: every column of every row in order."""
 
-import importlib.util
 import json
-import os
 import re
-import struct
 import subprocess
 import sys
 import tarfile
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clozeline.extensions.exports import mds
 from clozeline.extensions.exports.commands import export_set
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from tests.shard_sets import list_column, objective, rows, toy_set, write_set
+from tests.shard_sets import list_column, rows, toy_set, write_set
 
 ROOT = Path(__file__).parents[3]
-READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
-"""Python of the environment of benchmarks/peers/readers.txt."""
 LIBRARIES = {
     "hf": "datasets",
     "litdata": "litdata",
-    "mds": "streaming",
-    "megatron": "megatron",
     "parquet": "pyarrow",
     "webdataset": "webdataset",
 }
 TYPES = {"input_ids": "uint16", "words": "uint32", "order": "uint8", "weights": "float32"}
-CAUSAL = objective("decoder")
-CAUSAL["frame"]["predicts_next"] = True
 PRINTER = """
 import json
 print(json.dumps(
@@ -44,20 +33,20 @@ print(json.dumps(
 """Prints the `rows` of a block of the page: bytes in hexadecimal, arrays as lists."""
 
 
-def make_set(folder, types, **fields):
+def make_set(folder):
     """Rows with lists of no, few and many values, and large uids."""
     made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 2])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
 
-    for name, dtype in types.items():
+    for name, dtype in TYPES.items():
         lists = [
             np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4)
             for number in range(10)
         ]
         made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
 
-    columns = [list_column(name, dtype) for name, dtype in types.items()]
-    return write_set(folder, [made], columns=columns, languages=["en"], **fields)
+    columns = [list_column(name, dtype) for name, dtype in TYPES.items()]
+    return write_set(folder, [made], columns=columns, languages=["en"])
 
 
 def export(shards, output, form, *words):
@@ -75,9 +64,6 @@ def stored_rows(shards):
 
 def run_page(form, folder):
     """Run the page's block of a format in a folder; return the rows that it reads."""
-    python = Path(sys.executable) if importlib.util.find_spec(LIBRARIES[form]) else READERS
-    if not python.exists():
-        pytest.skip(f"neither this environment nor {READERS} has {LIBRARIES[form]}")
     blocks = re.findall(
         r"^```python\n(.*?)^```$",
         (ROOT / "extensions/exports/README.md").read_text(),
@@ -85,7 +71,11 @@ def run_page(form, folder):
     )
     (block,) = (block for block in blocks if f'"export/{form}' in block)
     done = subprocess.run(
-        [python, "-c", block + PRINTER], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", block + PRINTER],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
@@ -95,8 +85,6 @@ def run_page(form, folder):
 
 def as_read(row, form):
     fixed = [name for name, value in row.items() if not isinstance(value, list)]
-    if form == "megatron":
-        return row["input_ids"]
     if form == "litdata":
         return (
             row
@@ -116,13 +104,8 @@ def as_read(row, form):
 
 @pytest.mark.parametrize("form", sorted(LIBRARIES))
 def test_its_library_reads_every_row(tmp_path, form):
-    pytest.importorskip(
-        "litdata" if form == "litdata" else "numpy", reason="litdata writes its own format"
-    )
-    types, fields = (
-        ({"input_ids": "uint16"}, {"objective": CAUSAL}) if form == "megatron" else (TYPES, {})
-    )
-    shards = make_set(tmp_path / "set", types, **fields)
+    pytest.importorskip(LIBRARIES[form])
+    shards = make_set(tmp_path / "set")
     output = tmp_path / "export" / form
 
     assert export(shards, output, form, "rows=5") == 0
@@ -157,96 +140,10 @@ def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
     assert keys == {row.fixed["document_uid"].tobytes().hex() for row in shards}
 
 
-@pytest.mark.parametrize(("dtype", "code", "stored"), [("uint16", 8, "<u2"), ("uint32", 4, "<i4")])
-def test_files_of_megatron(tmp_path, dtype, code, stored):
-    """By their description in `megatron.core.datasets.indexed_dataset`."""
-    shards = make_set(tmp_path / "set", {"input_ids": dtype}, objective=CAUSAL)
-
-    assert export(shards, tmp_path / "out", "megatron", "rows=4") == 0
-
-    index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
-
-    assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 10, 11)
-
-    sizes = np.frombuffer(index, "<i4", 10, 34)
-    offsets = np.frombuffer(index, "<i8", 10, 34 + 40)
-
-    assert np.frombuffer(index, "<i8", offset=34 + 40 + 80).tolist() == [*range(11)]
-
-    found = [
-        np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)
-    ]
-
-    assert found == [row["input_ids"] for row in stored_rows(shards)]
-
-
-def test_files_of_mds(tmp_path):
-    """By the description of version 2: fixed sizes are in the index, others at the start of a
-    sample."""
-    shards = make_set(tmp_path / "set", TYPES)
-    found = []
-
-    assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
-
-    for facts in json.loads((tmp_path / "out/index.json").read_text())["shards"]:
-        assert (facts["version"], facts["format"]) == (2, "mds")
-
-        raw = (tmp_path / "out" / facts["raw_data"]["basename"]).read_bytes()
-        count, *offsets = np.frombuffer(raw, "<u4", facts["samples"] + 2).tolist()
-
-        assert (count, offsets[-1]) == (facts["samples"], len(raw))
-
-        found += [read_sample(raw[start:end], facts) for start, end in pairwise(offsets)]
-
-    assert found == stored_rows(shards)
-
-
-def read_sample(sample, facts):
-    sizes = facts["column_sizes"]
-    row = {}
-    variable = iter(np.frombuffer(sample, "<u4", sizes.count(None)).tolist())
-    sample = sample[4 * sizes.count(None) :]
-
-    for name, kind, fixed in zip(
-        facts["column_names"], facts["column_encodings"], sizes, strict=True
-    ):
-        size = fixed or next(variable)
-        value = sample[:size]
-        sample = sample[size:]
-
-        if kind.startswith("ndarray:"):
-            width = 1 << (value[0] & 3)
-            row[name] = np.frombuffer(value[1 + width :], kind.partition(":")[2]).tolist()
-            assert (value[0] >> 2, int.from_bytes(value[1 : 1 + width], "little")) == (
-                1,
-                len(row[name]),
-            )
-        else:
-            row[name] = value.hex() if kind == "bytes" else int(np.frombuffer(value, kind)[0])
-
-    assert not sample
-
-    return row
-
-
 def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
-    mixed = make_set(tmp_path / "set", TYPES)
+    mixed = make_set(tmp_path / "set")
     out = tmp_path / "new/out"
 
-    for other in (
-        make_set(tmp_path / "more", TYPES, objective=CAUSAL),
-        toy_set(tmp_path / "toy", [5]),
-    ):
-        assert export(other, out, "megatron") == 64
-        assert (
-            "expected rows of a decoder that predicts the next tokens, with the one"
-            in capsys.readouterr().err
-        )
-
-    monkeypatch.setattr(mds, "_MAX_FILE_BYTES", 1000)
-
-    assert export(mixed, out, "mds", "rows=2") == 64
-    assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err
     assert export(write_set(tmp_path / "twice", [rows([4, 4])]), out, "webdataset") == 65
     assert "two consecutive rows have the key 0000000000000004-0" in capsys.readouterr().err
     assert export(toy_set(tmp_path / "empty", [0]), out, "parquet") == 64
