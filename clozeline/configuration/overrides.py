@@ -18,7 +18,7 @@ import yaml
 
 from clozeline.configuration.redaction import leaves, remember
 from clozeline.configuration.references import find_wrong_reference
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, write_note
 
 _MOST_VALUES: Final = 100_000
 """Maximum number of values in a YAML text; a value that an alias repeats counts again."""
@@ -242,7 +242,13 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     `node` has the type `kind`, and is the value at the first `depth` keys.
     """
     if depth == len(keys):
-        return merge(kind, node, parse_word(kind, text))
+        value = parse_word(kind, text)
+        is_name = isinstance(value, str) and isinstance(node, Mapping)
+        if (
+            is_name and _registry_of(kind) is not None
+        ):  # `schedule=cosine` is `schedule.name=cosine`
+            return _set(kind, node, [*keys, "name"], text, depth)
+        return merge(kind, node, value)
     key = keys[depth]
     path = ".".join(keys[:depth])
     argument = f"argument '{'.'.join(keys)}={text}'"
@@ -275,12 +281,10 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     return {**entries, key: _set(below(kind, key), before, keys, text, depth + 1)}
 
 
-def _drop_unknown_options(
-    kind: object, entries: Mapping[str, object], name: str
-) -> Mapping[str, object]:
-    """Return an entry without the options that only the algorithm before had."""
+def _registry_of(kind: object) -> Any:
+    """Return the registry of the algorithms that a value of type `kind` names; None without one."""
     kind = _loaded(kind)
-    registry: Any = next(
+    return next(
         (
             note
             for part in (kind, *get_args(kind))
@@ -289,11 +293,24 @@ def _drop_unknown_options(
         ),
         None,
     )
+
+
+def _drop_unknown_options(
+    kind: object, entries: Mapping[str, object], name: str
+) -> Mapping[str, object]:
+    """Return an entry without the options that only the algorithm before had, and name these."""
     try:
-        known = registry.load_class(name).Options.__dataclass_fields__
+        known = _registry_of(kind).load_class(name).Options.__dataclass_fields__
     except (AttributeError, ConfigurationError):  # no algorithm, or an unknown one
         return entries
-    return {key: value for key, value in entries.items() if key in known}
+    kept = {key: value for key, value in entries.items() if key in known}
+    if dropped := entries.keys() - known - {"name"}:
+        values = ", ".join(f"{key}={value}" for key, value in kept.items()) or "none"
+        write_note(
+            f"{name} has no {', '.join(sorted(dropped))} of {entries.get('name')}: dropped; kept, "
+            f"check that they suit it: {values}"
+        )
+    return kept
 
 
 def merge(kind: object, before: object, value: object) -> Any:

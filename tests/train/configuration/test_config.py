@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.configuration.config import config_file, load_config, to_data, validate
+from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import (
@@ -303,3 +304,31 @@ def test_a_set_may_stand_with_columns_of_another():
     config = tiny(data__shards={"path": "~/one", "columns": ["two"]})
     assert config.data.first_set == Path("~/one").expanduser()
     assert config.data.all_phases["data.shards"].columns == [(Path("two"),)]
+
+
+@pytest.mark.parametrize(
+    ("word", "after", "dropped"),
+    [
+        ("schedule=cosine", {"name": "cosine", "warmup": 40, "final": 0.5}, ()),
+        ("schedule=constant", {"name": "constant", "warmup": 40}, ("final", "linear")),
+        ("schedule.name=constant", {"name": "constant", "warmup": 40}, ("final", "linear")),
+        ("schedule={name: cosine}", {"name": "cosine"}, ()),
+        ("optimizer=adamw", {"name": "adamw", "weight_decay": 0.2}, ("momentum", "weight_decay=")),
+        ("optimizer=adamv", {"name": "adamv", "momentum": 0.8, "weight_decay": 0.2}, ()),
+    ],
+)
+def test_a_name_keeps_what_both_algorithms_have_and_says_what_it_drops(
+    capsys, word, after, dropped
+):
+    before = {
+        "schedule": {"name": "linear", "warmup": 40, "final": 0.5},
+        "optimizer": {"name": "muon", "momentum": 0.8, "weight_decay": 0.2},
+    }
+    key = word.partition("=")[0].partition(".")[0]
+
+    assert override(TrainConfig, before, [word], "f")[key] == after
+
+    said = capsys.readouterr().err
+
+    assert bool(said) == bool(dropped)
+    assert all(part in said for part in dropped)
