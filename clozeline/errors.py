@@ -54,13 +54,18 @@ def message_text(text: str) -> str:
     """Return a message without secrets and control characters, and with long values shortened.
 
     A word, a quoted string, a list or a mapping has at most 200 characters, a line 1,000, a message
-    20,000. So no message prints a document.
+    20,000. So no message prints a document. A line with a command, `  clozeline ...`, stays whole.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE_LIMIT)
-    text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE_LIMIT), text)
-    return show_controls(
-        redact_text("\n".join(_cut(line, _LINE_LIMIT) for line in text.split("\n")))
-    )
+    return show_controls(redact_text("\n".join(map(_cut_line, text.split("\n")))))
+
+
+def _cut_line(line: str) -> str:
+    """Return a line with long values shortened; a command stays whole, so that it can be copied."""
+    if line.startswith("  clozeline "):
+        return line
+    line = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE_LIMIT), line)
+    return _cut(line, _LINE_LIMIT)
 
 
 def write_note(text: str) -> None:

@@ -103,6 +103,7 @@ def test_a_message_as_we_write_them_is_not_cut():
     for text in (
         said,
         "\n".join([said] * 20),
+        "first:\n  clozeline train checkpoint.allow_changed=[" + "optimizer," * 150 + "seed]",
         "expected [1, 2, 3], got {'a': 'b'} in /tmp/" + "x/" * 70,
     ):
         assert message_text(text) == text

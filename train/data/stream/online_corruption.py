@@ -1,14 +1,17 @@
 """Corrupt samples while they are streamed, with the kernel that writes example sets."""
 
 import hashlib
+import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.configuration.config import to_data
+from clozeline.configuration.config import read_mapping, to_data
 from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
@@ -130,8 +133,35 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         key = different[0]
         raise ConfigurationError(
             f"data.corrupt: '{objective.label}' reads samples with {key} {expected.get(key)!r}, "
-            f"{shards.path} has {stored.get(key)!r}: give data.shards the folder "
-            f"group/{objective.grouping.label}/train"
+            f"{shards.path} has {stored.get(key)!r}: {_remedy(entry, objective, shards.path)}"
         )
 
     return Corruption(objective, manifest.seed)
+
+
+def _remedy(entry: NamedObjective, objective: Objective, path: Path) -> str:
+    """Return what to type for a training on samples that the objective reads.
+
+    `path`: the manifest of other samples. The recipe that made them makes the right ones, with the
+    options of this objective.
+    """
+    groups = path.absolute().parents[2]
+    grouping = objective.grouping
+    folder = groups / grouping.label / "train"
+    words = shlex.join([f"data.shards={folder}"])
+    if isinstance(length := grouping.entry().get("length"), int):
+        words += f" model.position.maximum={objective.longest_example(length)}"
+    if folder.is_dir():
+        return f"train with {words}"
+
+    recipe = groups / "config.yaml"
+    entries = read_mapping(recipe)["corrupt"] if recipe.is_file() else []
+    wanted = entry.objective.as_dict()
+    command = [f"clozeline pipeline --config {shlex.quote(str(recipe))}"]
+    for number, recorded in enumerate(each["objective"] for each in entries):
+        if recorded["name"] == wanted["name"]:
+            changes = [key for key in wanted if wanted[key] != recorded.get(key)]
+            keys = f"corrupt.{number}.objective"
+            command += (shlex.quote(f"{keys}.{key}={json.dumps(wanted[key])}") for key in changes)
+            return f"first make them:\n  {' '.join(command)}\nthen train with {words}"
+    return f"first make them, by a pipeline with this objective in corrupt; train with {words}"

@@ -1,14 +1,18 @@
 """Corrupting in the stream gives what corrupting beforehand stores."""
 
+import shlex
 import shutil
+from pathlib import Path
 
 import fsspec
 import numpy as np
 import pytest
 
 from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.recipe import load_recipe, recipe_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import ManifestError
 from clozeline.pipeline.shards.tables import TOKEN_COUNTS_FILE
@@ -113,6 +117,27 @@ def test_each_set_gets_the_objective_that_reads_it(chain):
             corruption_of([other for other in several if other is not entry], samples)
         with refused("2 of its 5 objectives read"):
             corruption_of([*several, entry], samples)
+
+
+def test_samples_that_are_not_there_are_made_by_what_the_message_says(chain, tmp_path):
+    shutil.copytree(chain, out := tmp_path / "out")
+    made = recipe(out, ENTRIES, heldout=0.3)
+    (out / "group" / "config.yaml").write_text(recipe_text(made))  # as a pipeline does
+    entry = validate(NamedObjective, {"objective": {**ENTRIES[0], "max_length": 20}}, "f")
+    other = open_shards(out / "group" / made.corrupt[0].build(WORDS).grouping.label / "train")
+    with pytest.raises(ConfigurationError) as caught:
+        corruption_of([entry], other)
+    _, command, words = (shlex.split(line) for line in str(caught.value).splitlines())
+
+    assert words[-1] == "model.position.maximum=20"
+
+    run_stage(load_recipe(Path(command[3]), command[4:]), "group")
+    made_shards = open_shards(words[-2].partition("=")[2])
+
+    assert corruption_of([entry], made_shards).objective.name == ENTRIES[0]["name"]
+
+    with refused("train with data.shards="):  # they are there now
+        corruption_of([entry], other)
 
 
 def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_path, monkeypatch):
