@@ -4,6 +4,7 @@ All strings are escaped. Functions return trusted HTML.
 """
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Final
 
 from clozeline.files import PAGE_MARK
@@ -71,7 +72,11 @@ vertical-align:.25em}
 figcaption i.level{border-top-style:dashed}
 svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
-.scroll{overflow-x:auto;max-width:100%}
+.scroll{overflow-x:auto;max-width:100%;background:
+linear-gradient(90deg,var(--paper) 30%,transparent) 0/2.5rem 100% no-repeat local,
+linear-gradient(270deg,var(--paper) 30%,transparent) 100%/2.5rem 100% no-repeat local,
+linear-gradient(90deg,var(--muted),transparent) 0/.5rem 100% no-repeat,
+linear-gradient(270deg,var(--muted),transparent) 100%/.5rem 100% no-repeat}
 table{border-collapse:collapse;font-size:.92rem}
 td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;
 border-bottom:1px solid var(--line);white-space:pre-line}
@@ -95,6 +100,11 @@ gap:0 1em;margin-top:.3rem}
 .bars i{height:.4rem;flex:0 0 100%;
 background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 @media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
+@media (max-width:30rem){table:not(.words) :is(tr,td){display:block;border:0;padding:.1rem 0}
+table:not(.words) tr{padding:.4rem 0;border-bottom:1px solid var(--line)}
+table:not(.words) th{display:none}table:not(.words) td{white-space:pre-line;
+overflow-wrap:anywhere}table:not(.words) td.n{text-align:left}
+td[data-name]::before{content:attr(data-name)": ";color:var(--muted)}}
 """
 
 
@@ -194,18 +204,23 @@ def _cell(cell: Cell) -> str:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return a scrollable table; a column is set right if its first cell is a number."""
+    """Return a table that scrolls, or stacks on a phone; columns of numbers are set right."""
     names = "".join(
         f"<th scope=col{' class=n' * is_number(cell)}>{escape(name)}</th>"
         for name, cell in zip(header, rows[0], strict=False)
     )
     top = f"<tr>{names}</tr>" if any(header) else ""
-    body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{_cells(row, header)}</tr>" for row in rows)
     return f"<div class=scroll tabindex=0><table>{top}{body}</table></div>"
 
 
-def _cells(row: Sequence[Cell]) -> str:
-    return "".join(f"<td{' class=n' * is_number(cell)}>{_cell(cell)}</td>" for cell in row)
+def _cells(row: Sequence[Cell], header: Sequence[str] = ()) -> str:
+    """Return the cells of a row; on a narrow screen each but the first stands after its name."""
+    cells = ""
+    for cell, name in zip(row, chain(("", *header[1:]), repeat("")), strict=False):
+        named = f' data-name="{escape(name)}"' if name else ""
+        cells += f"<td{' class=n' * is_number(cell)}{named}>{_cell(cell)}</td>"
+    return cells
 
 
 def _words(block: Block) -> str:
