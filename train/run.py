@@ -19,7 +19,6 @@ from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
 from clozeline.train.evaluate import open_heldout
 from clozeline.train.logs.cost_estimate import (
-    NOT_EVALUATED,
     estimate_cost,
     operations_per_second,
     peak_of,
@@ -27,6 +26,7 @@ from clozeline.train.logs.cost_estimate import (
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.plan import plan_lines
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import TrainingJob, train
@@ -151,10 +151,10 @@ def _build_and_train(
     # announce the start: model and cost, or the checkpoint
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = [*point.choices, starting.unread, "" if heldout else NOT_EVALUATED]
+    lines = [*point.choices, starting.unread, *plan_lines(cost)]
     if point.saved is None:
         lines = describe_start(point, untrained_heads, starting, datasets, cost, measured)
-    announce_start(point, lines, engine, display, journal)
+    announce_start(point, lines, engine, display, journal, cost)
 
     # watch the data, the records and the time
     streams = [stream, *(heldout_set.stream for heldout_set in heldout)]

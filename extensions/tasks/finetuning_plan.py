@@ -87,7 +87,7 @@ def note_on_body(body: Path) -> str | None:
         return None
     side = "below" if gain > 0 else "above"
     return (
-        f"{body} is {abs(gain):.2f} nats {side} the unigram entropy of its held-out rows. "
+        f"{body}: {abs(gain):.2f} nats {side} the unigram entropy of its held-out rows. "
         "Small bodies like this help to tag words, but for most classes of sentences a count of "
         f"words was better, up to {_ENOUGH:g} nats below it: pretrain longer, or on more text"
     )

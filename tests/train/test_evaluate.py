@@ -163,7 +163,7 @@ def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
 
 
 def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
-    """Two of 16 rows and the end's.
+    """Two and the end's, of 45 rows in batches of 8.
 
     Their operations are a third of those of as many rows trained on.
     """
@@ -176,16 +176,16 @@ def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
         assert dry_run(load_config(TrainConfig, config, list(overrides))) == 0
 
         text = capsys.readouterr().out
-        return text, float(text.split("arithmetic ")[1].split()[0])
+        return text, float(text.split("arithmetic about ")[1].split()[0])
 
     without, trained = told("evaluate.max_rows=0")
 
     assert "held-out   none" in without
 
-    text, both = told("evaluate.max_rows=9", "evaluate.every=2")
+    text, both = told("evaluate.every=2")
 
-    assert "held-out   16 rows in each of 3 evaluations" in text
-    assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
+    assert "held-out   45 rows, every 2 steps and at the end: 3 evaluations" in text
+    assert both == pytest.approx(trained * (1 + 3 * 45 / 3 / (5 * 8)), rel=0.05)
     assert len({said.split(" operations, ")[1].split()[0] for said in (without, text)}) == 1, (
         "of training alone"
     )

@@ -14,19 +14,16 @@ import torch
 from clozeline.arrays import Int64
 from clozeline.model.build import Model
 from clozeline.model.flop_counts import DocumentCounts
-from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
-from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.sets.recorded_sets import read_first_block
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
-from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
+from clozeline.train.data.stream.phases import Input, set_labels
 from clozeline.train.evaluate import batches_of_pass
 
-NOT_EVALUATED: Final = "held-out   none: no evaluation"
 _ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
 _MIN_PRODUCTS: Final = 10
@@ -81,6 +78,7 @@ class MemoryEstimate:
 class SetCost:
     """Cost of a set in a phase."""
 
+    name: str
     weight: float
     """share of the rows of a batch, filler included"""
     rows: int
@@ -89,6 +87,11 @@ class SetCost:
     tokens_per_row: float
     flops_per_row: float
     """means over real rows"""
+
+    @property
+    def tokens_of_row(self) -> float:
+        """Its mean tokens in a row of the phase; filler has none."""
+        return self.weight * self.tokens_per_row * self.rows / self.epoch_rows
 
     def count_real_rows(self, rows: float) -> float:
         """Return how many of the first `rows` rows of the set are not filler."""
@@ -102,9 +105,12 @@ class PhaseCost:
 
     steps: int
     rows_per_step: int
-    shares: dict[str, float]
-    """set → its share of the rows"""
     sets: tuple[SetCost, ...]
+
+    @property
+    def tokens_of_step(self) -> float:
+        """Mean tokens of a step."""
+        return self.rows_per_step * sum(each.tokens_of_row for each in self.sets)
 
     def flops_of(self, rows: float) -> float:
         """Return the FLOPs of the first `rows` rows of the phase; filler costs nothing."""
@@ -134,17 +140,27 @@ class CostEstimate:
     world_size: int
     phases: tuple[PhaseCost, ...]
     heldout_rows: int
-    """rows of an evaluation over all held-out sets, with filler"""
+    """rows of an evaluation over all held-out sets, without filler"""
     heldout_flops: float
     """FLOPs of an evaluation"""
 
     @property
     def rows_by_set(self) -> Counter[str]:
-        """Rows that the run reads of each set."""
+        """Rows that the run reads of each set, without filler."""
         rows = Counter[str]()
         for phase in self.phases:
-            rows.update({name: share * phase.rows for name, share in phase.shares.items()})
+            for each in phase.sets:
+                rows[each.name] += round(each.count_real_rows(phase.rows * each.weight))
         return rows
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that the run reads, about: a set's mean is that of its first block."""
+        return sum(
+            each.tokens_per_row * each.count_real_rows(phase.rows * each.weight)
+            for phase in self.phases
+            for each in phase.sets
+        )
 
     @property
     def evaluations(self) -> int:
@@ -175,93 +191,6 @@ class CostEstimate:
         """FLOPs of all steps."""
         return sum(phase.flops_of(phase.rows) for phase in self.phases)
 
-    def lines(self, operations: float) -> Iterator[str]:
-        """Yield the lines to print at a start.
-
-        `operations`: FLOPs per second of one rank, from which the least time follows.
-        """
-        config = self.config
-        size = self.world_size
-        parts = self.model.parameters_by_part
-        counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
-        yield f"model      {sum(parts.values()):,} parameters: {counts}"
-
-        # rows, tokens and passes, without filler
-        read = [
-            (each.count_real_rows(phase.rows * each.weight), each)
-            for phase in self.phases
-            for each in phase.sets
-        ]
-        rows_read = sum(count for count, _ in read)
-        tokens = sum(count * each.tokens_per_row for count, each in read)
-        sets = distinct_sets(self.datasets.phases)
-        length = tokens / rows_read
-        yield f"data       {self.datasets.rows:,} rows of {length:.1f} tokens on average"
-        fewest = config.data.batch_tokens
-        about = "" if fewest is None else f"at least {fewest:,} tokens per step, about "
-        ranks = f"{size} ranks x " if size > 1 else ""
-
-        for phase in self.phases:
-            count = phase.rows_per_step // size // config.data.micro_batch
-            steps = f", for {phase.rows // phase.rows_per_step:,} steps"
-            yield (
-                f"batch      {about}{phase.rows_per_step} rows per step: {ranks}{count} "
-                f"micro-batches x {config.data.micro_batch} rows"
-                f"{steps if len(self.phases) > 1 else ''}"
-            )
-
-        passes = rows_read / sum(len(shards) for shards in sets)
-        reads = (
-            f"the model reads every text {passes:.1f} times"
-            if passes >= 1
-            else f"the model reads {passes:.0%} of the texts"
-        )
-        average = " on average" if len(sets) > 1 else ""
-        yield f"length     {config.last_step:,} steps, {tokens:,.0f} tokens: {reads}{average}"
-
-        falls = (config.schedule.type.__doc__ or "").partition("\n")[0]
-        limit = config.gradient_clipping
-        clipped = f" Gradients are clipped at norm {limit:g}." if limit else ""
-        yield f"schedule   {config.schedule.name}: {falls}{clipped}"
-
-        # held-out sets
-        evaluated = f"{self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
-        yield f"held-out   {evaluated}" if self.heldout_rows else NOT_EVALUATED
-        trained = {shards.digest for shards in sets}
-        for name, shards in self.datasets.heldout.items():
-            if shards.digest in trained:
-                yield f"           {name} is also trained on: its loss says nothing about new text"
-
-        # FLOPs and time
-        training = self.training_flops
-        flops = training + self.evaluations * self.heldout_flops
-        machines = f"{size} ranks of this machine" if size > 1 else "this machine"
-        yield (
-            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} per token: at least "
-            f"{duration_text(flops / (operations * size))} on {machines}; lines of "
-            "steps tell the time that is left"
-        )
-
-        # memory per rank, at each stage
-        memory = {
-            stage: estimate_memory(
-                config, sum(parts.values()), size, stage, frozen=frozen_count(self.model)
-            )
-            for stage in range(1 if config.precision == "bf16" else 0, 4)
-        }
-        chosen = memory[config.zero.stage]
-        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[
-            config.zero.offload
-        ]
-        stages = ", ".join(
-            f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
-        )
-        yield (
-            f"memory     {_mebibytes(chosen.total)} per rank: weights "
-            f"{_mebibytes(chosen.weights)}, gradients {_mebibytes(chosen.gradients)}, optimizer "
-            f"{_mebibytes(chosen.optimizer)}{on_host}; activations come on top ({stages})"
-        )
-
 
 def estimate_cost(
     config: TrainConfig,
@@ -278,8 +207,9 @@ def estimate_cost(
         pass_rows = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
         _, row_flops = _cost_of_row(source, config, model, forward=True)
-        heldout_rows = heldout_rows + pass_rows
-        flops = flops + min(len(shards), pass_rows) * row_flops
+        rows = min(len(shards), pass_rows)
+        heldout_rows = heldout_rows + rows
+        flops = flops + rows * row_flops
     phases = tuple(_phase_costs(config, model, datasets))
     return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
@@ -300,22 +230,18 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
         set_costs = tuple(
-            SetCost(weight, len(shards), -(-len(shards) // lanes) * lanes, *figures_of_row)
-            for weight, shards, figures_of_row in zip(weights, sets, figures, strict=True)
-        )
-
-        # filler has no tokens
-        tokens = sum(
-            each.weight * each.tokens_per_row * each.rows / each.epoch_rows for each in set_costs
+            SetCost(name, weight, len(shards), -(-len(shards) // lanes) * lanes, *figures_of_row)
+            for name, weight, shards, figures_of_row in zip(
+                set_labels(sets), weights, sets, figures, strict=True
+            )
         )
 
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
+        tokens = sum(each.tokens_of_row for each in set_costs)
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
-        shares = mixture.row_shares([len(shards) for shards in sets], lanes)
-        shares_by_label = dict(zip(set_labels(sets), shares, strict=True))
-        yield PhaseCost(steps, batch, shares_by_label, set_costs)
+        yield PhaseCost(steps, batch, set_costs)
         remaining = remaining - steps
         position = position + steps * batch
 
@@ -453,10 +379,6 @@ def operations_per_second(device: torch.device, precision: str) -> float:
         float((matrix @ matrix).sum())
         times.append(time.perf_counter() - began)
     return 2.0 * size**3 / min(times)
-
-
-def _mebibytes(size: float) -> str:
-    return f"{size / 2**20:,.1f} MiB"
 
 
 def peak_of(device: torch.device, precision: str, measured: float) -> float:

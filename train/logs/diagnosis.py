@@ -15,7 +15,7 @@ from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import LEARNED, read_sets
 from clozeline.train.logs.display import heldout_title
-from clozeline.train.logs.figures import Record, last_heldout, results
+from clozeline.train.logs.figures import Record, last_heldout, results, scores_of
 from clozeline.train.logs.json_lines import read_lines
 
 _MIN_RISE_SHARE: Final = 0.01
@@ -28,6 +28,8 @@ _MAX_MAJORITY_GAP: Final = 0.005
 """At most this far from the share of the most frequent label, a model always gives that label."""
 _MAX_ENTROPY_GAP: Final = 0.1
 """At most this many nats above the unigram entropy, a model knows how frequent each label is."""
+_EVALUATIONS_TO_CHOOSE_FROM: Final = 10
+"""Evaluations that a message proposes for finding the best state of a run."""
 _AVERAGED_SHARE: Final = 0.05
 """Share of the records over which a training loss is averaged: single batches are noise."""
 
@@ -120,18 +122,13 @@ def loss_history(records: Sequence[Record], name: str) -> LossHistory:
     if not evaluated:
         return history
 
-    # accuracy, if there is a single head
     last = evaluated[-1][1]
-    heads = list(last.get("losses", {}))
-    head = heads[0] if len(heads) == 1 else ""
-    accuracies = {
-        step: result.get("figures", {}).get(f"{head}/accuracy") for step, result in evaluated
-    }
+    accuracies = {step: scores_of(result)[0] for step, result in evaluated}
     return replace(
         history,
         entropy=last.get("unigram_entropy") or 0.0,
         accuracy=accuracies[evaluated[-1][0]],
-        majority=last.get("majorities", {}).get(head),
+        majority=scores_of(last)[1],
         accuracy_at_lowest=None if history.lowest is None else accuracies[history.lowest[0]],
     )
 
@@ -243,12 +240,17 @@ def explain_diagnosis(
                 f"help: train on {more}"
             ]
 
-        fewer = f"train fewer steps than {steps:,}"
+        fewer = ""
         if history.has_risen and lowest is not None:
-            fewer = f"train up to steps={lowest[0]}"
+            fewer = f"train up to steps={lowest[0]}, or "
+        elif len(history.heldout) == 1:  # fewer steps may be better, or not
+            every = -(-step // _EVALUATIONS_TO_CHOOSE_FROM)
+            fewer = (
+                f"evaluate.every={every} checkpoint.keep_best=true keep its best state; or train "
+            )
         if not (are_labeled or config.data.corrupt):
             more += ", or on new corruptions in each pass (data.corrupt)"
-        return [f"learned by heart: {losses}: {fewer}, or on {more}"]
+        return [f"learned by heart: {losses}: {fewer or 'train '}on {more}"]
 
     # no better than one label for all
     if diagnosis in (Diagnosis.MAJORITY, Diagnosis.BELOW_MAJORITY):

@@ -26,6 +26,7 @@ _SILENT_EVENTS: Final = {
     "save": "{checkpoint}",
     "save_waited": "waited {seconds:.1f} s for the previous save",
     "stop": "{reason}; the same command continues",
+    "done": "all of it",
     "failed": "exit code {exit_code}: {error}",
 }
 """Events that are not printed, or that the caller prints."""

@@ -43,7 +43,7 @@ class Figure(NamedTuple):
 def figures_of(
     records: Sequence[Record], charts: Sequence[RecordedSeries] = (), group: str = ""
 ) -> dict[str, Figure]:
-    """Return the figures of a run by title, as far as it has recorded them.
+    """Return the figures of a run by title, those that most people read first.
 
     Args:
         records: the records of the run, with the seconds of training.
@@ -58,6 +58,10 @@ def _iter_figures(
     records: Sequence[Record], charts: Sequence[RecordedSeries], group: str
 ) -> Iterator[tuple[str, float, _Show]]:
     for name, result in last_heldout(records).items():
+        accuracy, majority = scores_of(result)
+        if accuracy is not None and majority is not None:
+            yield f"{heldout_title(name)} accuracy", accuracy, _SHARE
+            yield f"{heldout_title(name)} share of the most frequent label", majority, _SHARE
         title = f"{heldout_title(name)} loss{group}"
         found = [(record["step"], results(record).get(name, {}).get("loss")) for record in records]
         losses = {
@@ -68,20 +72,32 @@ def _iter_figures(
             yield f"{title}, last", losses[max(losses)], _LOSS
             yield f"{title}, best", losses[best], _LOSS
             yield f"{title}, step of the best", best, _WHOLE
-        if result["unigram_entropy"]:
-            yield f"{heldout_title(name)} unigram entropy{group}", result["unigram_entropy"], _LOSS
 
     trained = step_records(records)
     last = trained[-1] if trained else {}
     if isinstance(last.get("loss"), float):
         yield f"training loss{group}", last["loss"], _LOSS
     yield from ((key, last[key], show) for key, show in _LAST.items() if key in last)
+    for name, result in last_heldout(records).items():
+        if result["unigram_entropy"]:
+            yield f"{heldout_title(name)} unigram entropy{group}", result["unigram_entropy"], _LOSS
     for title, (summary, show, keys) in _OVER_STEPS.items():
         if values := [value for _, value in read_points(trained, "step", *keys)]:
             yield title, summary(values), show
     for chart in charts:
         if chart.headline and (points := chart.points(records)):
             yield chart.label, points[-1][1], f"{{:,.0f}} {chart.unit}".format
+
+
+def scores_of(result: Record) -> tuple[float | None, float | None]:
+    """Return the accuracy on a held-out set, and the share of its most frequent label.
+
+    None: not measured, or there are several heads.
+    """
+    heads = [*result.get("losses", {})]
+    head = heads[0] if len(heads) == 1 else ""
+    accuracy = result.get("figures", {}).get(f"{head}/accuracy")
+    return accuracy, result.get("majorities", {}).get(head)
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:

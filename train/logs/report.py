@@ -1,11 +1,13 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import flatten, to_data
 from clozeline.configuration.redaction import redact
+from clozeline.errors import plural
 from clozeline.files import choose_page_path, publish_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -17,9 +19,12 @@ from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 from clozeline.train.logs.curves import curves, read_run
 from clozeline.train.logs.diagnosis import diagnose_run
 from clozeline.train.logs.display import describe_event, format_count, heldout_title
-from clozeline.train.logs.figures import Record, last_heldout
+from clozeline.train.logs.figures import Record, last_heldout, scores_of
 from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.plan import describe_unfallen_rate
 
+_MAX_CARDS: Final = 8
+"""Figures at the head of the page; most people can read the first ones."""
 _MAX_LISTED_EVENTS: Final = 200
 """The report lists at most this many events, the latest ones."""
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
@@ -44,22 +49,49 @@ def write_report(config: TrainConfig) -> Path:
     settings = [(key, "" if value is None else str(value)) for key, value in values.items()]
 
     events = read_lines(output / "events.jsonl")
+    figures = _merge_tiles(run.figures())
+    plans = [event["plan"] for event in events if "plan" in event]
     parts: list[Part] = [
         _outcome(run.records, events, config),
-        Table("", (), run.figures()),
+        Table("", (), figures[:_MAX_CARDS]),
+        *(Table("What it does", ("", ""), [*plan.items()]) for plan in plans[-1:]),
         Section("", [*curves([run])], is_row=True),
         Section("Guesses on held-out rows", _guesses(events, output)),
+        Section(
+            "More figures",
+            [
+                *_heldout_lines(last_heldout(run.records)),
+                Table("", (), figures[_MAX_CARDS:]),
+            ],
+            is_folded=True,
+        ),
         Section("Events", [_events(events)]),
         Section("Configuration", [Table("", ("key", "value"), settings)], is_folded=True),
     ]
 
     path = choose_page_path(output / "report.html")
-    publish_text(path, page(Section(f"Training run {output.name}", parts)))
+    publish_text(path, page(Section(_title(config, events), parts)))
     return path
 
 
+def _title(config: TrainConfig, events: Sequence[Record]) -> str:
+    """Return the last two levels of the path, what was trained, and the day."""
+    folders = "/".join(config.output.absolute().parts[-2:])
+    trained = f"{config.model.family} with {', '.join(config.model.heads)}"
+    days = [f", {datetime.fromtimestamp(event['time']):%-d %b %Y}" for event in events[-1:]]
+    return f"{folders}: {trained}{''.join(days)}"
+
+
+def _merge_tiles(figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return names and values, with a single entry for figures of the same value."""
+    names: dict[str, list[str]] = {}
+    for name, value in figures:
+        names.setdefault(value, []).append(name)
+    return [("; ".join(alike), value) for value, alike in names.items()]
+
+
 def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainConfig) -> str:
-    """Return a few sentences on how the run ended, and on its held-out losses."""
+    """Return a few sentences on what the model can do, how the run ended, and what to change."""
     # how it ended
     steps = config.last_step
     steps_done = max((record["step"] for record in records), default=0)
@@ -72,9 +104,33 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
     if rollbacks := names.count("rollback"):
         sentences.append(f"Rollbacks after a divergence: {rollbacks}.")
 
-    # held-out losses, and what to change
-    lines = [*_heldout_lines(last_heldout(records)), *diagnose_run(config, records)]
-    return " ".join([*sentences, *(f"{line[0].upper()}{line[1:]}." for line in lines)])
+    advice = (f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records))
+    return " ".join([*_describe_skill(last_heldout(records), events), *sentences, *advice])
+
+
+def _describe_skill(by_set: Mapping[str, Any], events: Sequence[Record]) -> Iterator[str]:
+    """Yield how many answers are right on the first held-out set, next to the most frequent one."""
+    for name, result in [*by_set.items()][:1]:
+        accuracy, majority = scores_of(result)
+        total = result["labels"]
+        texts = "texts"
+        answers = "answers"
+        if accuracy is None:  # the rows whose guesses are stored
+            rows = _latest_guesses(events)["sets"].get(name, [])
+            guesses = [label == guess for row in rows for _, label, guess, _ in row["labels"]]
+            if not guesses:
+                continue
+            total = len(guesses)
+            accuracy = sum(guesses) / total
+            texts = plural(len(rows), "text")
+            answers = f"{'hidden' if rows[0]['form'] == 'masked' else 'next'} pieces"
+        alone = (
+            "" if majority is None else f"; the most frequent alone about {majority * total:,.0f}"
+        )
+        yield (
+            f"On {texts} that it was not trained on, the model guesses {accuracy * total:,.0f} of "
+            f"{total:,} {answers} right{alone}."
+        )
 
 
 def _heldout_lines(by_set: Mapping[str, Any]) -> Iterator[str]:
@@ -124,6 +180,9 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     lines += _heldout_lines(last_heldout(records))
     if reason is None:
         lines += diagnose_run(config, records)
+    if state.step == steps and (unfallen := describe_unfallen_rate(config)):
+        horizon = config.schedule.options.steps
+        lines.append(f"{unfallen}; for a finished model, start again with steps={horizon}")
 
     # early stopping, and how to continue
     if best := state.best:
@@ -164,8 +223,8 @@ def show_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> list[P
 
     `tokenizer`: the folder of the run's tokenizer.
     """
-    latest = next((event for event in reversed(events) if event.get("event") == "guesses"), None)
-    if latest is None or not any(latest["sets"].values()):
+    latest = _latest_guesses(events)
+    if not any(latest["sets"].values()):
         return []
     pieces = TokenRenderer(load_tokenizer(tokenizer))
     rows = [
@@ -174,6 +233,12 @@ def show_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> list[P
         for number, row in enumerate(rows, 1)
     ]
     return [f"At step {latest['step']:,}.", Section("", rows, is_row=True), _LEGEND]
+
+
+def _latest_guesses(events: Sequence[Record]) -> Record:
+    """Return the latest `guesses` event; one without sets if the run has not made any."""
+    found = (event for event in reversed(events) if event.get("event") == "guesses")
+    return next(found, {"sets": {}})
 
 
 def _show_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> Passage:

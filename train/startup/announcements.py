@@ -30,6 +30,7 @@ from clozeline.train.logs.cost_estimate import (
 )
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.plan import describe_cost, describe_plan
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
@@ -58,7 +59,7 @@ def describe_start(
         *starting.lines,
         *unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], model),
         *point.choices,
-        *cost.lines(operations),
+        *describe_cost(cost, operations),
         *describe_rereading(datasets.phases, cost.rows_by_set),
     ]
 
@@ -94,6 +95,7 @@ def announce_start(
     engine: Engine,
     display: Display,
     journal: Journal,
+    cost: CostEstimate,
 ) -> None:
     """Print the lines of a start, for a resumed run also its checkpoint, and write the event.
 
@@ -103,6 +105,7 @@ def announce_start(
         engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
+        cost: says what the run will do, which the report repeats.
     """
     now = point.state
     saved = point.saved
@@ -110,6 +113,7 @@ def announce_start(
         "shape": now.shape,
         "charts": [to_data(chart) for hook in engine.hooks for chart in hook.charts],
         "unit": unit_of(engine.heads.values()),
+        "plan": describe_plan(cost),
     }
     said = [*lines]
 

@@ -78,6 +78,8 @@ class LoadReport:
     """parameters that the source does not have: they keep their random values"""
     unused: list[str]
     """parameters of the source that the model does not have"""
+    numbers: int
+    """values of the copied parameters"""
     digest: str
     """xxh3-128 (hex) of names, shapes and values of the copied parameters, without an adapter"""
     added: range = range(0)
@@ -87,7 +89,8 @@ class LoadReport:
 
     def lines(self) -> list[str]:
         """Return the lines that a start prints."""
-        report = [f"weights    {len(self.copied)} parameters from {self.source}"]
+        size = f"{len(self.copied)} tensors ({self.numbers:,} parameters)"
+        report = [f"weights    {size} from {self.source}"]
         report += [f"           new: {_summarize(self.fresh)}"] if self.fresh else []
         if self.added:
             ids = f"ids {self.added.start} to {self.added.stop - 1}"
@@ -100,7 +103,7 @@ class LoadReport:
 def _summarize(names: Sequence[str]) -> str:
     body = sum(name.startswith(_BODY_PREFIX) for name in names)
     listed = [name for name in names if not name.startswith(_BODY_PREFIX)]
-    return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
+    return ", ".join([*listed, *([f"{body} tensors of the body"] if body else [])])
 
 
 def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights:
@@ -204,9 +207,9 @@ def load_initial(
     fresh = [name for name in ours if name not in copied]
     base = [name for name in copied if not name.startswith(_ADAPTER_PREFIX)]
     unused = sorted(tensors.keys() - copied)
-    return LoadReport(
-        source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes
-    )
+    numbers = sum(full_shape(ours[name]).numel() for name in copied)
+    digest = digest_of(tensors, base)
+    return LoadReport(source.folder, copied, fresh, unused, numbers, digest, added, source.notes)
 
 
 def config_without_adapter(

@@ -28,6 +28,7 @@ from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.hooks import Hook
+from clozeline.train.logs.plan import describe_unfallen_rate
 
 _CPU_VALUES: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _GPU_VALUES: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
@@ -35,6 +36,8 @@ _MIN_BF16_CAPABILITY: Final = (8, 0)
 """Least compute capability of a GPU that multiplies in bf16."""
 _COMPARED_VOCABULARY: Final = 1024
 """Vocabulary size with which the shapes of two models are compared."""
+_MOST_KEYS: Final = 3
+"""Changed keys that a message proposes to allow one by one, not by the keys that they are below."""
 _MIN_COMPILE_CAPABILITY: Final = (7, 0)
 """Least compute capability for which torch.compile has a backend."""
 
@@ -115,7 +118,7 @@ class StartingPoint:
         return state
 
     def schedule_note(self) -> str:
-        """Return a note on a long warm-up or on steps after the schedule; empty without either."""
+        """Return a note on a long warm-up, or on an end that is not the schedule's; else empty."""
         horizon = self.config.schedule.options.steps
         steps = self.config.last_step
         schedule = self.config.schedule.build(horizon)
@@ -130,6 +133,10 @@ class StartingPoint:
                 f"the schedule ends at step {horizon}: until step {steps} the rate keeps its last "
                 "value"
             )
+
+        if unfallen := describe_unfallen_rate(self.config):
+            allowed = "" if self.saved is None else f"{_allow(self.config, 'schedule.steps')} "
+            return f"{unfallen}; for a finished model, set {allowed}schedule.steps={steps}"
 
         return ""
 
@@ -238,10 +245,9 @@ def _refuse_changes(
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
-        remedy = (
-            "choose another output, or allow the change: "
-            f"checkpoint.allow_changed=[{', '.join(keys)}]"
-        )
+        if len(keys) > _MOST_KEYS:
+            keys = [*dict.fromkeys(key.partition(".")[0] for key in keys)]
+        remedy = f"choose another output, or allow the change: {_allow(config, *keys)}"
 
         if not _fits_weights(config):
             remedy = (
@@ -252,6 +258,11 @@ def _refuse_changes(
         raise ConfigurationError(
             f"{config.output} has a checkpoint of another configuration:\n  {listed}\n{remedy}"
         )
+
+
+def _allow(config: TrainConfig, *keys: str) -> str:
+    """Return the word that allows further keys to change, to be copied."""
+    return f"checkpoint.allow_changed=[{','.join((*config.checkpoint.allow_changed, *keys))}]"
 
 
 def _refuse_other_vocabulary(checkpoint: StoredCheckpoint, shards: ShardSet) -> None:
@@ -299,8 +310,8 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     if saved is not None:
         remedy = (
             "for a longer schedule, set schedule.steps at the first start; to continue from here, "
-            f"set checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or "
-            "allow schedule, and choose another one); the rate then jumps up"
+            f"set {_allow(config, 'schedule.steps')} schedule.steps={config.last_step} (or allow "
+            "schedule, and choose another one); the rate then jumps up"
         )
 
     raise ConfigurationError(

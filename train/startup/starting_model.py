@@ -13,8 +13,13 @@ from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import hash64
-from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.checkpoint.trained_model import (
+    TrainedModel,
+    read_config,
+    refuse_other_base,
+    token_bytes,
+)
+from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
 from clozeline.train.data.sets.token_ids import OtherTokenizer, UnknownIds, compare_ids
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook, UnwrappedModel
@@ -111,6 +116,9 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     try:
         starting = _initialize(point, model, folder, shards, placement)
     except ClozelineError as error:
+        run = config.branch_from or config.output
+        if read_config(run).model.init_from != with_absolute_paths(folder):
+            raise  # the run has another source
         lines = freeze(model, config.frozen_parameters)
         new = [name for name, _ in model.named_parameters()]
         unread = f"distance   not recorded, because the initial weights cannot be read: {error}"

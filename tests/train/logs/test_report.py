@@ -6,6 +6,7 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs import report
+from clozeline.train.logs.curves import read_run
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.report import closing_lines, show_guesses, write_report
 from tests.pages import checked
@@ -57,12 +58,12 @@ def test_the_page_shows_the_records(tmp_path):
     ]
 
     assert page.cells[page.cells.index("optimizer.learning_rate") + 1] == "0.003"
+    assert ("td", {"data-name": "value"}) in page.tags, "its name where the table stacks"
 
 
 def test_the_first_sentences_say_how_it_ended(tmp_path):
     entered(tmp_path)
-    heldout = "3 of 8 steps. Held-out: loss 2.3333, below the unigram entropy 2.7500 of the same 5 "
-    heldout += "labels. Lowest held-out loss: 2.3333 at step 3."
+    heldout = "3 of 8 steps. Lowest held-out loss: 2.3333 at step 3."
 
     assert f"Still training: {heldout}" in page_of(tmp_path).texts
 
@@ -72,6 +73,7 @@ def test_the_first_sentences_say_how_it_ended(tmp_path):
     page = page_of(tmp_path)
 
     assert f"Stopped: {heldout}" in page.texts
+    assert any("below the unigram entropy 2.7500" in text for text in page.texts)
 
 
 def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
@@ -132,6 +134,43 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
     assert all(text in more for text in said)
     assert ("by heart" in more) == (training[1] < losses[0] < (losses[1] or 0))
     assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
+
+
+@pytest.mark.parametrize(
+    ("head", "figures", "guesses", "said"),
+    [
+        (
+            "classification",
+            {"classification/accuracy": 0.7},
+            [],
+            "7 of 10 answers right; the most frequent alone about 4",
+        ),
+        (
+            "masked_lm",
+            {},
+            [{"form": "masked", "labels": [[1, 5, 5, 0.5], [2, 6, 5, 0.5]]}],
+            "1 of 2 hidden pieces right; the most frequent alone about 1",
+        ),
+        ("lm", {}, [{"form": "continued", "labels": [[1, 5, 6, 0.5]]}], "0 of 1 next pieces right"),
+    ],
+)
+def test_the_first_sentence_counts_right_answers(tmp_path, head, figures, guesses, said):
+    """And the title has two levels of the path; accuracy and baseline are the first figures."""
+    (output := tmp_path / "mine" / "run").mkdir(parents=True)
+    journal = journal_of(output)
+    journal.begin(0)
+    result = {"loss": 1.5, "losses": {head: 1.5}, "labels": 10, "unigram_entropy": 2.0}
+    result |= {"figures": figures, "majorities": {head: 0.4}}
+    journal.step({"step": 1, "loss": 2.0, "heldout": {"heldout": result}})
+    journal.event("guesses", step=1, sets={"heldout": guesses})
+    page = page_of(output)
+
+    assert said in " ".join(page.texts)
+    assert page.texts[0].startswith("mine/run: ")
+
+    names = [name for name, _ in read_run(output, "run").figures()]
+
+    assert ("accuracy" in names[0]) == bool(figures)
 
 
 def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path):

@@ -19,7 +19,7 @@ CHANGES = {
     "data.batch_tokens": "data.batch_tokens=200",
     "optimizer.learning_rate": "optimizer.learning_rate=0.01",
     "optimizer": "optimizer={name: adafactor, learning_rate: 0.01}",
-    "optimizer_muon": "optimizer={name: muon, learning_rate: 0.01}",
+    "optimizer_and_schedule": "optimizer={name: muon, learning_rate: 0.01}; schedule=cosine",
     "schedule": "schedule=cosine",
     "gradient_clipping": "gradient_clipping=0.5",
     "precision": "precision=bf16",
@@ -61,7 +61,7 @@ def trained(one_rank, tmp_path_factory, shards):
 
 USUAL = (
     "data.global_batch",
-    "optimizer",
+    "optimizer_and_schedule",
     "precision",
     "freeze",
     "hooks",
@@ -74,7 +74,7 @@ USUAL = (
 @pytest.mark.parametrize("name", mark_slow_but(USUAL, CHANGES))
 def test_what_is_offered_works(one_rank, trained, tmp_path, name):
     shutil.copytree(trained / "run", tmp_path / "run")
-    words = [f"output={tmp_path / 'run'}", "steps=4", CHANGES[name]]
+    words = [f"output={tmp_path / 'run'}", "steps=4", *CHANGES[name].split("; ")]
     ((code, message),) = one_rank.run(start, trained / "train.yaml", words)
 
     assert code == 64
@@ -84,6 +84,7 @@ def test_what_is_offered_works(one_rank, trained, tmp_path, name):
     assert bool(offered) == (name not in OTHER_WEIGHTS)
 
     if offered:
+        assert "…" not in offered[0]
         complete(one_rank, trained / "train.yaml", [*words, offered[0]])
 
 

@@ -13,15 +13,18 @@ from clozeline.errors import CheckpointError
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.plan import describe_unfallen_rate
+from clozeline.train.logs.report import closing_lines
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.start_or_resume import (
     automatic_keys,
     find_starting_point,
     set_up_kernels,
 )
+from tests.pages import checked
 from tests.refusals import refused
 from tests.train.masked_set import write_config
-from tests.train.runs import complete, contents
+from tests.train.runs import complete, contents, events
 from tests.train.synthetic import tiny
 
 HOST = torch.device("cpu")
@@ -71,8 +74,46 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
         "first start" in said
     )
     assert "parameters: tokens " in said
-    assert "optimizer 0.1 MiB; activations come on top (stage 0: " in said
+    assert "optimizer 0.1 MiB; activations come on top" in said
     assert "the schedule ends at step 4: until step 10 the rate keeps its last value" in said
+
+
+def test_a_dry_run_a_start_and_the_report_say_what_the_run_does(folder, capsys):
+    assert dry(folder, f"output={folder / 'new'}", "steps=4") == 0
+
+    said = " ".join(capsys.readouterr().out.split())
+    (start,) = events(folder / "run", "start")
+    page = checked((folder / "run" / "report.html").read_text())
+
+    assert {"optimizer", "rate", "schedule", "batch", "precision", "saves"} <= start["plan"].keys()
+
+    for topic, text in start["plan"].items():
+        assert f"{topic} {text}" in said
+        assert page.cells[page.cells.index(topic) + 1] == text
+
+
+def test_a_run_that_ends_before_its_schedule_says_how_to_finish(folder, capsys):
+    """At a start, and at the end; what it says works."""
+    words = ["schedule.steps=40", f"output={folder / 'short'}"]
+    before = [*words, "steps=8"]
+
+    assert dry(folder, *before) == 0
+
+    (first,) = re.findall(r"schedule\.steps=\d+$", capsys.readouterr().out, re.MULTILINE)
+
+    assert dry(folder, *before, first) == 0
+    assert "before the end of the schedule" not in capsys.readouterr().out
+
+    config = load_config(TrainConfig, folder / "train.yaml", before)
+    (line,) = closing_lines(config, TrainState(step=8, samples=64), None)[1:]
+
+    assert line.endswith("steps=40")
+    assert (
+        describe_unfallen_rate(
+            load_config(TrainConfig, folder / "train.yaml", [*words, "steps=40"])
+        )
+        == ""
+    )
 
 
 def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):

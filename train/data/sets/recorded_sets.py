@@ -24,6 +24,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord,
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.report.charts import short
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.finetuning import hold_labeled_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
@@ -269,7 +270,7 @@ def _is_random(source: Input) -> bool:
 
 
 def describe_rereading(phases: Sequence[Phase[Input]], rows: Mapping[str, float]) -> list[str]:
-    """Return a line for each stored set whose corruptions are read too often.
+    """Return a line for each set that is read too often.
 
     `rows`: the rows that the run reads of each set, by its label.
     """
@@ -293,11 +294,17 @@ def describe_rereading(phases: Sequence[Phase[Input]], rows: Mapping[str, float]
                 parent.name for parent in source.manifest.parents if parent.role == "samples"
             ]
             lines.append(
-                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and "
-                "the model learns these corruptions by heart. Store "
+                f"note: {label}: each stored variant (of {variants}) is read {short(reads)} times, "
+                "and the model learns these corruptions by heart. Store "
                 f"{math.ceil(reads * variants):,} (`variants` in the recipe), or corrupt anew in "
                 "each pass: the recipe's entry as data.corrupt, and "
                 f"group/{(samples or ['...'])[0]} as data.shards"
+            )
+        elif reads > max(_most_passes(source), _MAX_PASSES["new"] * hold_labeled_rows([source])):
+            chosen = "; steps=auto schedule.warmup=0.1 follow its size" if len(phases) == 1 else ""
+            lines.append(
+                f"note: {label} is read {short(reads)} times: so many steps are for a larger corpus"
+                f"{chosen}"
             )
 
     return lines

@@ -180,7 +180,7 @@ def stored(folder, is_fixed, variants, rows=2400):
         (False, 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
         (False, 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
         (True, 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
-        (False, 2, 900, 900, "3.0"),
+        (False, 2, 900, 900, "3"),
         (True, 1, 900, 900, ""),
     ],
 )
