@@ -53,7 +53,7 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(
 
     said = capsys.readouterr().err
 
-    assert "clean.language.keep: py3langid does not know the language 'enn'; known: nn, en" in said
+    assert "clean.language.keep: py3langid does not know the language 'enn'" in said
     assert (
         "corrupt.1: objective 'many' (span_corruption): a row of 1999 tokens has 300 spans" in said
     )
