@@ -1,17 +1,21 @@
 """Write the documents of a stage for other programs.
 
+    clozeline export-documents OUT output=clean.jsonl
     clozeline export-documents OUT/dedup output=DIR
 
-Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet
-(`format=parquet`). Columns keep their names; in JSON the uid and the content hash are hexadecimal,
-dates ISO 8601, and keys sorted. With `exported: true` next to the path of the input, the pipeline
-reads the export again: text can leave it, be changed by other programs, and come back with its uid.
-The output may be in a store: `output=s3://bucket/export`.
+OUT is the output of a pipeline, whose last stage is taken, or the folder of a stage. An output that
+ends in `.jsonl`, `.jsonl.zst` or `.parquet` is one file. In a folder, each file of the stage
+becomes one of lines of JSON, compressed with zstandard, or of Parquet (`format=parquet`). Columns
+keep their names; in JSON the uid and the content hash are hexadecimal, dates ISO 8601, and keys
+sorted. With `exported: true` next to the path of the input, the pipeline reads the export again:
+text can leave it, be changed by other programs, and come back with its uid.
 """
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,6 +25,8 @@ from pyarrow import parquet
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import plural
+from clozeline.files import publish
+from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.ingest.documents.files import document_files, read_batches
 from clozeline.pipeline.ingest.documents.json_lines import JSON_LINES_SUFFIX, open_json_lines
 from clozeline.pipeline.ingest.documents.schema import DOCUMENT_SCHEMA
@@ -37,18 +43,18 @@ class ExportDocumentsOptions:
     """Folder and format of the export."""
 
     stage: Annotated[UserPath, Positional(0)]
-    """folder of a stage, or its `documents`"""
+    """output of a pipeline, whose last stage is taken, or folder of a stage"""
     output: OutputPath
-    """new folder"""
+    """new folder, or one file that ends in .jsonl, .jsonl.zst or .parquet"""
     format: Literal["jsonl", "parquet"] = "jsonl"
     """lines of JSON (`*.jsonl.zst`), or Parquet"""
 
 
-def _write_lines(source: RecordedFile, target: Path) -> int:
+def _write_lines(batches: Iterable[pa.RecordBatch], target: Path, *, is_packed: bool = True) -> int:
     rows = 0
 
-    with open_json_lines(target) as write:
-        for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
+    with open_json_lines(target, is_packed=is_packed) as write:
+        for batch in batches:
             for row in batch.to_pylist():
                 write(_plain(row))
             rows += batch.num_rows
@@ -71,7 +77,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _write_parquet(source: RecordedFile, target: Path) -> int:
+def _write_parquet(batches: Iterable[pa.RecordBatch], target: Path) -> int:
     # dictionaries of the batches grow over the file, so they become plain strings, which Parquet
     # encodes again
     schema = pa.schema(
@@ -86,7 +92,7 @@ def _write_parquet(source: RecordedFile, target: Path) -> int:
     with parquet.ParquetWriter(
         target, schema, compression="zstd", compression_level=_ZSTD_LEVEL
     ) as writer:
-        for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
+        for batch in batches:
             columns = [
                 column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)
             ]
@@ -96,10 +102,12 @@ def _write_parquet(source: RecordedFile, target: Path) -> int:
     return rows
 
 
-_WRITERS: Final[dict[str, tuple[str, Callable[[RecordedFile, Path], int]]]] = {
-    "jsonl": (JSON_LINES_SUFFIX, _write_lines),
-    "parquet": (".parquet", _write_parquet),
+_WRITERS: Final[dict[str, Callable[[Iterable[pa.RecordBatch], Path], int]]] = {
+    ".jsonl": partial(_write_lines, is_packed=False),
+    JSON_LINES_SUFFIX: _write_lines,
+    ".parquet": _write_parquet,
 }
+"""Writers by the ending of the file."""
 
 
 def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
@@ -109,17 +117,28 @@ def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
         ConfigurationError: if the folder has no documents.
     """
     folder = options.stage
-    below = folder / "documents"
-    is_stage = below.is_dir() or (folder / "records").is_dir()
-    files = document_files(below if is_stage else folder)
-    suffix, write = _WRITERS[options.format]
-    total = 0
+    if (folder / "documents").is_dir() or (folder / "records").is_dir():
+        folder = folder / "documents"
+    elif not any(folder.glob("*.arrow")):
+        folder = last_documents(folder)
+    files = document_files(folder)
+    for suffix, write in _WRITERS.items():
+        if options.output.name.endswith(suffix):
+            with publish(options.output) as target:
+                return write(chain.from_iterable(map(_read, files)), target), 1
 
+    suffix = JSON_LINES_SUFFIX if options.format == "jsonl" else ".parquet"
+    write = _WRITERS[suffix]
+    total = 0
     with new_folder(options.output) as output:
         for file in files:
-            total += write(file, output / f"{file.path.stem}{suffix}")
+            total += write(_read(file), output / f"{file.path.stem}{suffix}")
 
     return total, len(files)
+
+
+def _read(file: RecordedFile) -> Iterator[pa.RecordBatch]:
+    return read_batches(file, tuple(DOCUMENT_SCHEMA.names))
 
 
 def _export(options: ExportDocumentsOptions) -> None:
