@@ -313,7 +313,10 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
             entry.set_label: self.folder / entry.set_label / "train" / "manifest.json"
             for entry in self.config
         }
-        examples = [Section(label, [*example_views(path)]) for label, path in manifests.items()]
+        examples = [
+            Section(label, [*example_views(path)], is_folded=True)
+            for label, path in manifests.items()
+        ]
         yield Section("Some examples of each objective", examples)
 
 

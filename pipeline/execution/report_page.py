@@ -5,6 +5,7 @@ Samples are read from at most 16 files of a stage, so a page takes the same time
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.configuration.config import flatten
+from clozeline.errors import plural
 from clozeline.files import read_text
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
@@ -43,7 +45,8 @@ _MOST_CHARACTERS: Final = 400
 
 def run_page(stages: Sequence[Stage[Any, Any]], reports: Reports) -> str:
     """Return the page of the complete stages of a run."""
-    title = "Clozeline · what happened to every document"
+    recipe = stages[-1].recipe
+    title = f"{recipe.corpus}: what happened to every document · {date.today():%d %B %Y}"
     return page(Section(title, [*_iter_parts(stages, reports)]))
 
 
@@ -72,10 +75,11 @@ def source_table(rows: Iterable[StageRow]) -> Table:
 
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[Part]:
     rows = {stage.name: stage.explain_row(reports[stage.name]["counts"]) for stage in stages}
+    yield _summarize(rows.values(), [each["counts"] for each in reports.values()])
     costs = ((reports[name]["seconds"], reports[name]["bytes"]) for name in rows)
     yield source_table(rows.values())
     yield accounting((*row, *cost) for row, cost in zip(rows.items(), costs, strict=True))
-    notes = [(name, note) for name, row in rows.items() for note in row.notes]
+    notes = [(name, note) for name, row in rows.items() for note in row.remarks()]
     yield Section("Worth knowing", [Table("", ("stage", ""), notes)])
     cut = [Bars(f"{name} · characters cut", row.cut, row.characters) for name, row in rows.items()]
     reasons = chain.from_iterable(_iter_reasons(name, row) for name, row in rows.items())
@@ -101,11 +105,26 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield f"Clozeline {version('clozeline')}"
 
 
+def _summarize(rows: Iterable[StageRow], counts: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many documents remain, and what took the others; "" if none were read."""
+    kept = [each["documents_out"] for each in counts if "documents_out" in each]
+    if not kept:
+        return ""
+    total = next(each["documents_in"] for each in counts if "documents_in" in each)
+    reasons = chain.from_iterable(row.iter_reasons() for row in rows)
+    dropped = chain.from_iterable(named for noun, named in reasons if noun == "document")
+    share = kept[-1] / max(1, total)
+    return (
+        f"Of {plural(total, 'document')}, {kept[-1]:,} ({share:.1%}) remain. Dropped: "
+        f"{', '.join(dropped) or 'none'}."
+    )
+
+
 def _iter_reasons(name: str, row: StageRow) -> Iterator[Bars]:
     """Yield charts of the drop reasons of a stage and its sets, as shares of its input."""
     for noun, reasons in row.dropped:
-        title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
-        yield Bars(title, reasons, row.totals.get(noun))
+        if noun:
+            yield Bars(f"{name} · dropped {noun}s", reasons, row.totals.get(noun))
     for label, part in row.parts:
         yield from _iter_reasons(f"{name} · {label}", part)
 

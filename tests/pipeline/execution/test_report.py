@@ -98,7 +98,7 @@ def test_examples_of_each_objective_are_on_the_page(run):
 
     assert "<img" not in section, "texts are escaped"
     for label in LABELS:
-        part = section[section.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
+        part = section.split(f"<summary>{label}</summary>")[1].split("<summary>")[0]
         assert len(re.findall(r"row [\d,]+ of", part)) == 3, label
 
 
