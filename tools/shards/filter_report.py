@@ -1,9 +1,10 @@
 """Show what the filters of a run dropped: `clozeline filter-report OUT [html=FILE]`.
 
-For each reason: the documents rejected and the key that decided, then those nearest to its
-threshold on either side, so that you can judge where it should be. Values of rejected documents are
-those that `clean` recorded; kept documents are measured again, by the recipe stored in OUT. Then
-the malformed records, with their files and offsets.
+For each reason, of rejected documents and of malformed records: how many, the key that decided, and
+counts of what was found, such as languages. Then, of a threshold, the documents nearest to it on
+either side, so that you can judge where it should be; of all else the first ones, with file, offset
+and line. Values of rejected documents are those that `clean` recorded; kept documents are measured
+again, by the recipe stored in OUT.
 """
 
 import heapq
@@ -11,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, cast
@@ -20,21 +21,20 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
+from clozeline.pipeline.clean.ruling_keys import filters_by_source, find_ruling_keys
 from clozeline.pipeline.execution.rewritten_documents import find_documents
 from clozeline.pipeline.execution.unit_record import RECORDS, UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
-    Rejection,
+    READ_STAGE,
     read_documents,
-    read_malformed,
-    read_rejects,
+    read_rejections,
     rejects_name,
 )
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.recorded_file import RecordedFile, find_file
+from clozeline.recorded_file import find_file
 from clozeline.report.terminal_view import show_view
 from clozeline.report.views import Section, Table
 from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_script, run_tool
@@ -42,6 +42,8 @@ from clozeline.tools.command import OutputPath, Positive, UserPath, run_as_scrip
 _COMPARISON: Final = re.compile(
     r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$"
 )
+_MOST_DETAILS: Final = 5
+"""Most details of a reason that are counted."""
 _SHOWN_CHARACTERS: Final = 100
 """Length to which a text is shortened."""
 
@@ -53,7 +55,7 @@ class FilterReportOptions:
     out: Annotated[UserPath, Positional(0)]
     """output folder of a pipeline run"""
     most: Positive = 3
-    """documents on each side of a threshold"""
+    """documents on each side of a threshold, or examples of a reason without one"""
     documents: Positive = 2000
     """kept documents to measure, evenly from all parts"""
     html: OutputPath | None = None
@@ -72,13 +74,17 @@ class Neighbor(NamedTuple):
 
 @dataclass
 class Reason:
-    """Documents on either side of one threshold."""
+    """What was rejected for a reason: on either side of a threshold, or the first ones."""
 
     decided_by: str
     """step, and the key whose value it compared with"""
     rejected: int = 0
     below: list[Neighbor] = field(default_factory=list)  # rejected ones
     above: list[Neighbor] = field(default_factory=list)  # kept ones
+    details: Counter[str] = field(default_factory=Counter)
+    """what the rejections say, such as the language"""
+    first: list[tuple[str, str, str]] = field(default_factory=list)
+    """detail, origin and text of the first ones without a threshold"""
 
 
 def _keep_nearest(
@@ -106,17 +112,29 @@ def collect_reasons(
     reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
     for part in parts:
-        for row in read_rejects(_rejects_of(folder, part)):
-            reason = reasons.setdefault(row.reason, Reason("clean"))
+        for row in read_rejections(find_file(folder, f"main/{part}", rejects_name(part))):
+            is_malformed = row.stage == READ_STAGE
+            name = f"malformed: {row.reason}" if is_malformed else row.reason
+            reason = reasons.setdefault(name, Reason("input" if is_malformed else "clean"))
             reason.rejected += 1
-            if (match := _COMPARISON.search(row.detail)) is not None:
-                details = (
-                    row.uid,
-                    row.detail,
-                    row.url or f"{row.source} at {row.offset:,}",
-                    row.sample_text or "",
+            example = (
+                row.detail,
+                row.url or f"{row.source} at {row.offset:,}",
+                row.sample_text or "",
+            )
+            if (match := _COMPARISON.search(row.detail)) is not None and not is_malformed:
+                _keep_nearest(
+                    reason.below, most, float(match[1]), float(match[3]), row.uid, *example
                 )
-                _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *details)
+                continue
+            reason.details[row.detail] += 1
+            if len(reason.first) < most:
+                reason.first.append(example)
+
+    # of malformed records, only the first are listed
+    for name, count in total_counts(folder, "main").get("malformed", {}).items():
+        if count:
+            reasons.setdefault(f"malformed: {name}", Reason("input")).rejected = count
 
     measured = {
         source: [
@@ -184,24 +202,6 @@ def _measure(
                 yield name, value, threshold, f"{shown.format(value)} {sign} {threshold}"
 
 
-def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
-    """Return the malformed records of `clean` by reason.
-
-    Each reason has its number, and the first `most` records.
-    """
-    folder = out / "clean"
-    first: dict[str, list[Rejection]] = {}
-    for record in (
-        record
-        for part in _find_parts(folder)
-        for record in read_malformed(_rejects_of(folder, part))
-    ):
-        listed = first.setdefault(record.reason, [])
-        if len(listed) < most:
-            listed.append(record)
-    return total_counts(folder, "main").get("malformed", {}), first
-
-
 def _find_parts(folder: Path) -> list[str]:
     """Return the units of `clean`, except failed ones.
 
@@ -219,21 +219,18 @@ def _find_parts(folder: Path) -> list[str]:
     return [part for part, record in records.items() if record is None or record.status == "ok"]
 
 
-def _rejects_of(folder: Path, part: str) -> RecordedFile:
-    return find_file(folder, f"main/{part}", rejects_name(part))
-
-
 def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Section:
     """Return the tables of a report."""
-    total = Counter({reason: outcome.rejected for reason, outcome in reasons.items()})
+    total = sum(outcome.rejected for outcome in reasons.values())
     ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
     rows = tuple(
-        (name, f"{outcome.rejected:,}", outcome.decided_by)
+        (name, f"{outcome.rejected:,}", outcome.decided_by, _count_details(outcome.details))
         for name, outcome in ranked
-        if outcome.rejected or name not in STEP_KEYS
+        if outcome.rejected
     )
 
-    sheets = [Table("Rejected documents", ("reason", "documents", "decided by"), rows)]
+    header = ("reason", "number", "decided by", "of them")
+    sheets = [Table("Rejected documents and malformed records", header, rows)]
 
     for name, outcome in reasons.items():
         # the nearest last, next to the kept ones
@@ -246,31 +243,20 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Sect
             sheets.append(
                 Table(f"{outcome.decided_by}: {name}", ("", "value", "document", "text"), lines)
             )
+        if outcome.first:
+            examples = [(origin, why, _start(text)) for why, origin, text in outcome.first]
+            sheets.append(Table(name, ("from", "what is wrong", "text"), examples))
 
     summary = (
-        f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} "
-        "measured"
+        f"{total:,} documents and records rejected, {plural(measured, 'kept document')} measured"
     )
     return Section(f"{out}: {summary}", tuple(sheets))
 
 
-def describe_malformed(
-    counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]
-) -> Iterator[Table]:
-    """Yield a table of the malformed records of each reason.
-
-    Each record has its file and its offset (or row).
-    """
-    for reason, records in sorted(first.items()):
-        title = (
-            f"malformed: {reason}, {len(records):,} of "
-            f"{plural(counts.get(reason, len(records)), 'record')}"
-        )
-        rows = tuple(
-            (f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail)
-            for each in records
-        )
-        yield Table(title, ("record", "bytes", "what is wrong"), rows)
+def _count_details(details: Counter[str]) -> str:
+    """Return the most frequent details that are said of several rejections."""
+    common = details.most_common(_MOST_DETAILS)
+    return ", ".join(f"{count:,} {detail}" for detail, count in common if detail and count > 1)
 
 
 def _start(text: str) -> str:
@@ -290,8 +276,7 @@ def _report(options: FilterReportOptions) -> None:
     view = report_view(
         options.out, *collect_reasons(options.out, recipe, options.most, options.documents)
     )
-    malformed = describe_malformed(*collect_malformed(options.out, options.most))
-    show_view(replace(view, parts=(*view.parts, *malformed)), options.html)
+    show_view(view, options.html)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -166,15 +166,11 @@ def read_all_documents(folder: Path) -> Iterator[Document]:
 
 def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
     """Return the rejected documents of a file, in order."""
-    return (rejection for rejection in _read_rejections(file) if rejection.stage != READ_STAGE)
+    return (rejection for rejection in read_rejections(file) if rejection.stage != READ_STAGE)
 
 
-def read_malformed(file: Path | RecordedFile) -> Iterator[Rejection]:
-    """Return the malformed records that a file of rejections lists, in order."""
-    return (rejection for rejection in _read_rejections(file) if rejection.stage == READ_STAGE)
-
-
-def _read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
+def read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
+    """Return the rejected documents and the listed malformed records of a file, in order."""
     return (Rejection(**row) for row in _read_rows(file, REJECT_SCHEMA))
 
 

@@ -107,8 +107,8 @@ def test_tables_and_page(tmp_path, capsys):
 
     shown = capsys.readouterr().out
 
-    assert "8 documents rejected, 0 kept documents measured" in shown
-    assert re.search(r"reason +. documents +. decided by", shown)
+    assert "8 documents and records rejected, 0 kept documents measured" in shown
+    assert re.search(r"reason +. number +. decided by", shown)
     assert "gopher_quality.words: gopher_short_doc" in shown
 
     page = (tmp_path / "page.html").read_text()
