@@ -198,6 +198,8 @@ class OnError:
     truncated: Literal["fail", "accept"] = "accept"
     """`accept`: read a truncated file as far as possible, and count the loss; `fail`: fail its
     unit"""
+    malformed: Literal["fail", "accept"] = "fail"
+    """`fail`: stop at a file that loses more than half of its rows; `accept`: only count them"""
 
 
 @config_class

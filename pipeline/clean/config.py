@@ -70,7 +70,8 @@ class CleanConfig:
     exclude: LocalPath | None = None
     """file with a uid, URL, host, `source` or input path per line, which the run skips"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """fraction of rejections that store the start of the text, 0 to 1"""
+    """fraction of rejections that store the start of the text, 0 to 1; unless it is 0, the first of
+    each reason store it in any case"""
 
     def of_source(self, label: str) -> SourceConfig:
         """Return the settings of a source: its own, and those above where it sets none."""

@@ -7,10 +7,11 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from shlex import quote
 from typing import Final
 
 from clozeline.configuration.config import config_digest
-from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import list_data_files
@@ -19,7 +20,7 @@ from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnit, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.arguments import describe_algorithms
-from clozeline.pipeline.execution.equations import Equation, StageRow
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
@@ -28,9 +29,6 @@ from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.registry import Component, NamesAlgorithms
 
-_NAME_ENCODING: Final = (
-    "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
-)
 _MOST_SHOWN_LINES: Final = 5
 """Maximum lines of `exclude` in a message."""
 
@@ -44,7 +42,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     writes_documents = True
     equations = (
         *REWRITE_EQUATIONS,
-        Equation(["records_in"], ["malformed", "ignored", "documents_in"], unit="record"),
+        Equation(
+            ["records_in"], ["malformed", "excluded", ("ignored", EACH), "documents_in"], "record"
+        ),
     )
 
     def __init__(self, recipe: Recipe) -> None:
@@ -112,7 +112,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 recipe.seed,
                 recipe.limits,
                 self.config.keep_text,
-                recipe.on_error.truncated == "fail",
+                recipe.on_error,
                 None
                 if recipe.limit is None
                 else recipe.limit // len(names) + (number < recipe.limit % len(names)),
@@ -155,15 +155,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     def row(self, counts: CleanCounts) -> StageRow:
         without = _prefix("without a record in", counts.get("without_records", {}))
         lost = _prefix("lost by damage in", counts.get("bytes_lost", {}))
-        not_utf8 = counts["malformed"].get("bad_utf8", 0)
         skipped = _prefix("skipped by the name:", self.plan.skipped)
 
         noticed = (
-            ("", counts["notes"]),
+            ("", {**counts["notes"], **counts["ignored"], **counts.get("repairs", {})}),
+            ("", _prefix("characters changed:", counts.get("normalized", {}))),
             ("byte", {**lost, **without}),
-            ("", counts.get("text_lacks", {})),
-            ("", counts.get("first_records", {})),
-            ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
             *self._list_unmatched(counts),
         )
 
@@ -178,7 +175,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return replace(
             row,
             dropped=(("file", skipped), *row.dropped, *noticed),
-            notes=tuple(_describe_changes(counts.get("normalized", {}))),
             totals={**row.totals, "byte": counts.get("bytes_in", 0)},
         )
 
@@ -187,7 +183,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def explain_loss(self, row: StageRow) -> str:
         loss = super().explain_loss(row)
-        return loss and f"{loss}; see `clozeline filter-report {self.recipe.output}`"
+        return loss and f"{loss}; see `clozeline filter-report {quote(str(self.recipe.output))}`"
 
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
         """Return how many lines of `exclude` match nothing in the run, and the first such lines."""
@@ -200,34 +196,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ("unmatched line", first_lines),
         ]
 
-    def empty_output_error(self, counts: CleanCounts) -> ClozelineError:
-        """Return an error that says why no document is left: no record, no text, all rejected."""
-        if counts.get("documents_in", 0):
-            return super().empty_output_error(counts)
-        if missing_texts := counts.get("text_lacks"):
-            return ConfigurationError(
-                f"clean: no record has a text: {'; '.join(list(missing_texts)[:3])}. If another "
-                "key holds the text, set it: input.text_key=KEY on the command line, or `text_key: "
-                "KEY` next to the path of the input"
-            )
-
-        first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
-        return PartialFailureError(
-            f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; "
-            "if another reader fits, name it: `reader: NAME` next to the path of the input"
-        )
-
 
 def _prefix(words: str, counts: Mapping[str, int]) -> dict[str, int]:
     return {f"{words} {name}": count for name, count in counts.items()}
-
-
-def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line with the number of characters that the stored form changed, by type."""
-    changes = sorted(
-        (-count, name.replace("_", " ")) for name, count in normalized.items() if count
-    )
-    if changes:
-        total = -sum(count for count, _ in changes)
-        listed = ", ".join(f"{-count:,} {name}" for count, name in changes)
-        yield f"stored form: {total:,} characters changed: {listed}"

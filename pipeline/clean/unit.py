@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from clozeline.errors import StorageError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.extractors._extraction import (
@@ -51,7 +51,7 @@ from clozeline.pipeline.ingest.readers import (
     SkippedRecord,
     detect_members,
 )
-from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.recipe import InputEntry, OnError
 from clozeline.pipeline.registries import (
     READERS,
     ExtractorComponent,
@@ -229,7 +229,7 @@ class CleanUnit(Unit[CleanCounts]):
     seed: int
     limits: InputLimits
     keep_text: float
-    fail_truncated: bool
+    on_error: OnError
     most_documents: int | None = None
     """number of documents in a preview; None: all"""
     exclusion: Exclusion | None = None
@@ -257,6 +257,13 @@ class CleanUnit(Unit[CleanCounts]):
                 for each in self.ranges
             )
             write_documents(temporary, chain.from_iterable(ranges))
+
+        if self.on_error.malformed == "fail" and (losses := tally.explain_losses()):
+            raise ConfigurationError(
+                "\n".join(losses[:5])
+                + "\nname what differs, here or next to the path of the input: input.encoding=NAME"
+                ", input.text_key=KEY, input.reader=NAME; on_error.malformed=accept drops the rows"
+            )
 
         # inputs of a preview are not hashed, because it need not read all of their bytes,
         # and neither are remote files, which have versions
@@ -359,7 +366,7 @@ class CleanUnit(Unit[CleanCounts]):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
-        if self.fail_truncated and tally.events.get("truncated"):
+        if self.on_error.truncated == "fail" and tally.events.get("truncated"):
             raise StorageError(
                 f"{path}: the file is truncated; repair it, or keep its readable part with "
                 "on_error.truncated=accept"
@@ -408,6 +415,8 @@ class CleanUnit(Unit[CleanCounts]):
 
         self._check_truncated(path, tally)
 
+        if reader.guess:
+            tally.note(f"looks like {reader.guess}")
         for key in reader.missing_keys():
             tally.note(f"{key} found in none of the first 1,000 rows")
         if (
@@ -453,7 +462,7 @@ class CleanUnit(Unit[CleanCounts]):
         if self.exclusion and (
             lines := self.exclusion.find_document(document.uid, document.url, document.host)
         ):
-            tally.count(SkippedRecord("ignored", "excluded"))
+            tally.add({"records_in": 1, "excluded": {"excluded": 1}})
             tally.add({"excluded_by": {str(line): 1 for line in lines}})
             return None
 

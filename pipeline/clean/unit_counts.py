@@ -3,11 +3,12 @@
 Each record is ignored, malformed or a document; each document is kept or rejected.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import IntegrityError, plural
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import (
     FLAG_DECODED_BY_GUESS,
@@ -18,8 +19,8 @@ from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.readers import SkippedRecord
 
-_MOST_DISTINCT: Final = 20
-"""Maximum entries of `text_lacks` and `first_records` per unit."""
+_MOST_EXAMPLES: Final = 3
+"""Rejected documents of each reason whose text is stored, whatever `clean.keep_text` is."""
 _MOST_LISTED: Final = 100
 """Maximum malformed records that get a row in `rejects/`, per unit and reason."""
 
@@ -28,16 +29,12 @@ class CleanCounts(Counts, total=False):
     """Counts of a unit of `clean`; dictionaries are by reason, step, rule or language."""
 
     bytes_in: int  # bytes of the input ranges
-    text_lacks: dict[str, int]
-    """records without a text and tables without a text column (`no_text`, `text_type` and `schema`
-    of `malformed`), by the keys that exist"""
-    first_records: dict[str, int]  # files whose first record is malformed, by file and fault
     without_records: dict[str, int]  # bytes of input files without any record, per source
     bytes_lost: dict[str, int]  # undecodable bytes of compressed input files, per source
-    records_in: int  # records that are ignored, malformed or a document
-    ignored: dict[str, int]
+    records_in: int  # records that are ignored, malformed, excluded or a document
+    ignored: dict[str, int]  # records that are no texts, such as requests and headers
+    excluded: dict[str, int]
     malformed: dict[str, int]
-    malformed_listed: dict[str, int]  # malformed records with a row in `rejects/`
     excluded_by: dict[str, int]
     """documents and input ranges that were skipped, by the line number of `exclude`"""
     files_skipped: dict[str, int]  # files that folders skip by their names, by suffix
@@ -65,6 +62,12 @@ class UnitCounts:
     counts: CleanCounts = field(default_factory=CleanCounts)
     rejections: list[Rejection] = field(default_factory=list)
     _uids: set[bytes] = field(default_factory=set)
+    _read: Counter[str] = field(default_factory=Counter)
+    """documents by source"""
+    _lost: Counter[str] = field(default_factory=Counter)
+    """malformed records by source, except those with a blank text"""
+    _faults: dict[str, str] = field(default_factory=dict)
+    """the first malformed record of each source that has some"""
     _source: str = ""
 
     def __post_init__(self) -> None:
@@ -81,7 +84,6 @@ class UnitCounts:
                 "ignored": {},
                 "notes": {},
                 "by_source": {},
-                "malformed_listed": {},
                 "malformed": dict.fromkeys(malformed, 0),
                 "rejected": dict.fromkeys(rejected, 0),
                 "characters_in": 0,
@@ -119,26 +121,30 @@ class UnitCounts:
 
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
 
-        if self.counts["malformed_listed"].get(skipped.reason, 0) < _MOST_LISTED:
-            detail = skipped.detail or skipped.missing_text or explain_lost(skipped.lost_bytes)
+        line = f"line {skipped.line:,}: " if skipped.line else ""
+        detail = line + (skipped.detail or explain_lost(skipped.lost_bytes))
+        if skipped.reason != "empty":
+            self._lost[self._source] += 1
+            self._faults.setdefault(self._source, f"{skipped.reason}: {detail}")
+        if self.counts["malformed"][skipped.reason] <= _MOST_LISTED:
             self.rejections.append(
                 Rejection.from_record(self._source, skipped.locator, skipped.reason, detail)
             )
-            self.add({"malformed_listed": reason})
 
         if skipped.lost_bytes:
             self.add({"bytes_lost": {self._source: skipped.lost_bytes}})
-        if skipped.missing_text:
-            known = self.counts.get("text_lacks", {})
-            explanation = (
-                skipped.missing_text
-                if skipped.missing_text in known or len(known) < _MOST_DISTINCT
-                else "no such key in other rows"
-            )
-            self.add({"text_lacks": {explanation: 1}})
 
-        if skipped.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
-            self.add({"first_records": {f"{self._source}: {skipped.detail}": 1}})
+    def explain_losses(self) -> list[str]:
+        """Return which files lost more than half of their rows, and the first fault of each.
+
+        Rows with a blank text are no loss.
+        """
+        return [
+            f"{source}: {lost:,} of {plural(lost + self._read[source], 'row')} cannot be read; "
+            f"first {self._faults[source]}"
+            for source, lost in self._lost.items()
+            if lost > self._read[source]
+        ]
 
     def add_document(self, document: Document, source: str, locator: int) -> None:
         """Count a record that is a document; raise IntegrityError if its uid is not unique."""
@@ -149,13 +155,17 @@ class UnitCounts:
                 "name each input once, and each file of exported documents"
             )
         self._uids.add(uid)
+        self._read[source] += 1
         by_source = {"documents": {document.source_group: 1}}
         self.add({"records_in": 1, "documents_in": 1, "sources": by_source})
 
     def reject(self, document: Document, reason: str, detail: str = "", step: str = "") -> None:
         """Record a rejected document, with its text at that step, whose characters are cut."""
+        # the first ones have a text in any case, unless none shall be stored
+        is_first = self.counts["rejected"].get(reason, 0) < _MOST_EXAMPLES
+        share = 1 if is_first and self.keep_text else self.keep_text
         self.rejections.append(
-            Rejection.from_document(document, "clean", reason, detail, self.keep_text, self.seed)
+            Rejection.from_document(document, "clean", reason, detail, share, self.seed)
         )
         self.add({"rejected": {reason: 1}})
         if step:

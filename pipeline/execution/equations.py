@@ -133,16 +133,19 @@ class StageRow:
     ) -> StageRow:
         """Return a row with the totals and the drop reasons of the equations."""
         shown = [equation for equation in equations if equation.unit]
-        dropped = [(each.unit, reasons) for each in shown for reasons in each.iter_dropped(counts)]
-        characters = [reasons for unit, reasons in dropped if unit == _CHARACTER_UNIT]
+        dropped = dict[str, Counter[str]]()
+        for each in shown:
+            for reasons in each.iter_dropped(counts):
+                dropped.setdefault(each.unit, Counter()).update(reasons)
         totals = {each.unit: add_up(counts, each.left) for each in shown}
+        cut = dropped.pop(_CHARACTER_UNIT, Counter())
         return StageRow(
             amount_in,
             amount_out,
-            tuple((unit, reasons) for unit, reasons in dropped if unit != _CHARACTER_UNIT),
+            (*dropped.items(),),
             totals=totals,
             characters=totals.pop(_CHARACTER_UNIT, None),
-            cut=characters[0] if characters else {},
+            cut=cut,
             sources=counts.get("sources", {}),
         )
 

@@ -202,15 +202,16 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         if (loss := row.most_dropped()) is None:
             return ""
         noun, count, reason = loss
-        were = "was" if count == 1 else "were"
-        dropped = f"{count:,} of {plural(row.totals[noun], noun)} {were} dropped for one reason"
+        verb = "was" if count == 1 else "were"
+        dropped = f"{count:,} of {plural(row.totals[noun], noun)} {verb} dropped for one reason"
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
     def explain_row(self, counts: StageCounts) -> StageRow:
         """Return the row, with a note if one reason drops much of the input."""
         row = self.row(counts)
-        loss = self.explain_loss(row)
-        return replace(row, notes=(*row.notes, loss)) if loss else row
+        if counts.get("documents_out") == 0 or not (loss := self.explain_loss(row)):
+            return row  # an error explains an empty output
+        return replace(row, notes=(*row.notes, loss))
 
     def page_sections(self) -> Iterator[Section]:
         """Yield further sections of the report page about a complete stage."""
@@ -236,13 +237,13 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         loss = self.explain_loss(self.row(counts))
         reason = f": {loss}" if loss else ", such as clean.language.keep"
         return PartialFailureError(
-            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the "
-            f"input, or change the keys that reject{reason}"
+            f"{self.name}: no document is left ({self.list_reasons(counts)}); check the input and "
+            f"its `reader`, or change the keys that reject{reason}"
         )
 
     def list_reasons(self, counts: StageCounts) -> str:
         """Return the drop reasons with their counts, the most frequent first."""
-        reasons = [named for noun, named in self.row(counts).iter_reasons() if noun]
+        reasons = [named for _, named in self.row(counts).iter_reasons()]
         shown = islice(chain.from_iterable(reasons), _MOST_NAMED_REASONS)
         return ", ".join(shown) or "the input is empty"
 

@@ -17,7 +17,7 @@ from clozeline.files import parse_json, read_object
 from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, explain_lost
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import select_options
-from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
+from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.ingest.readers._rows import RowReader, explain_duplicate_names
 from clozeline.pipeline.ingest.readers._tables import TableFileReader
 from clozeline.pipeline.registries import READERS
@@ -138,7 +138,7 @@ def open_table(
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         index = int(by_line and reader.has_header and not given)
         for part in paths:
-            for row in _read_part_rows(start_reader(), part, header, class_names):
+            for row in _read_part_rows(start_reader(), part, class_names):
                 yield index, replace(row, index=index) if isinstance(row, Rejected) else row
                 index += 1
 
@@ -226,7 +226,7 @@ def _detect_format(
 
 
 def _read_part_rows(
-    reader: RowReader, path: Path, header: Sequence[str], classes: Mapping[str, Sequence[str]]
+    reader: RowReader, path: Path, classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Row | Rejected]:
     """Yield the rows of one part file; stop at damage, because later rows have no known index."""
     for item in reader.read(path, 0, path.stat().st_size):
@@ -234,20 +234,14 @@ def _read_part_rows(
             row = {_normalize_name(name): value for name, value in item.extra.items()}
             yield row | {name: None for name in classes if row.get(name) == _NO_LABEL}
         elif item.reason == "schema":
-            raise ConfigurationError(f"{path}: {item.missing_text}")
+            raise ConfigurationError(f"{path}: {item.detail}")
         elif item.reason == "blank_line":
             yield Rejected("blank_line", 0)
         elif item.group == "malformed":
-            yield _make_rejected(item, header)
+            detail = item.detail or explain_lost(item.lost_bytes)
+            yield attach_texts(Rejected(item.reason, 0, detail), item.cells)
             if item.reason in DAMAGE_REASONS and not isinstance(reader, TableFileReader):
                 return
-
-
-def _make_rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
-    detail = item.detail or explain_lost(item.lost_bytes)
-    if item.reason == "fields" and header:
-        detail = f"it has {len(item.cells)} fields instead of {len(header)}"
-    return attach_texts(Rejected(item.reason, 0, detail), item.cells)
 
 
 def _read_class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:

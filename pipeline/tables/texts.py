@@ -79,7 +79,7 @@ def read_named_texts(
                 if item.reason == "empty":
                     yield f"{file.name}:{number}", ""
                 elif item.group == "malformed":
-                    why = item.detail or item.missing_text or item.reason.replace("_", " ")
+                    why = item.detail or item.reason.replace("_", " ")
                     raise IntegrityError(
                         f"{file}, record {number}: expected a text, got {why}; correct the record"
                     )

@@ -11,7 +11,7 @@ from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import recorded_grouping
-from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
+from clozeline.pipeline.ingest.documents.files import read_documents, read_rejections, read_rejects
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
@@ -75,7 +75,9 @@ def _check_records(folder, report, before):
     if folder.name == PLAN_STAGE:
         planned = json.loads((folder / "plan.json").read_text())["units"]
         yield "bytes_in", counts["bytes_in"], sum(unit["end"] - unit["start"] for unit in planned)
-        lost = sum(counts["ignored"].values()) + sum(counts["malformed"].values())
+        lost = sum(
+            sum(counts.get(group, {}).values()) for group in ("ignored", "malformed", "excluded")
+        )
         yield "records_in", counts["records_in"], counts["documents_in"] + lost
 
 
@@ -108,8 +110,10 @@ def _check_documents(folder, report, before):
         files = _arrow_files(folder / "rejects")
         reasons = Counter(row.reason for file in files for row in read_rejects(file))
         yield "rejected", _nonzero(counts["rejected"]), dict(reasons)
-        listed = Counter(row.reason for file in files for row in read_malformed(file))
-        yield "malformed_listed", counts.get("malformed_listed", {}), dict(listed)
+        listed = {row.reason for file in files for row in read_rejections(file)} - reasons.keys()
+        # a record and a document may both be `empty`
+        lost = _nonzero(counts.get("malformed", {})).keys() - reasons.keys()
+        yield "malformed", sorted(lost), sorted(listed)
 
 
 def _check_clusters(folder, report, before):

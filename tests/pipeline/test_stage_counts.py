@@ -15,9 +15,8 @@ from tests.pipeline import miniature
 
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
-        bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
-        malformed_listed.fields malformed_listed.no_text notes.stop_words_unavailable
-        sources.default sources.pairs text_lacks.no""",
+        bytes_in languages.en languages.und notes.stop_words_unavailable
+        sources.default sources.pairs""",
     "dedup": """edited edits.lines edits.spans exact.clusters near.candidates near.clusters near.members
         pieces.pairs pieces.repeated sources.default sources.pairs without_key""",
     "decontaminate": """entries.full entries.short entries.too_frequent sources.default sources.pairs suites.contaminated

@@ -2,6 +2,7 @@ r"""Split a file into byte lines at `\n`, each with its offset, for the line-bas
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO, Final, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
@@ -15,6 +16,7 @@ from clozeline.pipeline.ingest.formats.decompression import (
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 _PIECE_BYTES: Final = 1 << 20
+_FIRST_LINES: Final = 1 << 16
 
 
 Line: TypeAlias = bytes | Damage
@@ -49,6 +51,12 @@ def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
         if not piece or piece.endswith(b"\n"):
             return at
     return None
+
+
+def first_lines(path: InputFile, limits: InputLimits) -> Iterator[bytes]:
+    """Yield the first lines of a file."""
+    lines = islice(ByteLines(path, 0, path.stat().st_size, limits), _FIRST_LINES)
+    return (line for _, line in lines if isinstance(line, bytes))
 
 
 @dataclass

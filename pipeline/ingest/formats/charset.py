@@ -70,7 +70,7 @@ def decode(
     if valid_text is not None and (mark_encoding or encoding in (None, "utf-8")):
         return valid_text, 0
     if encoding is None or (encoding == "utf-8" and not mark_encoding):
-        return _guess_encoding(body)
+        return _decode_by_guess(body)
 
     text = to_unicode(body, encoding)
     if mark_encoding:
@@ -87,7 +87,7 @@ def decode(
     if not is_replaced:
         return text, 0
     return _check_text(text, 0) or (
-        _guess_encoding(body) if valid_text is None else (valid_text, 0)
+        _decode_by_guess(body) if valid_text is None else (valid_text, 0)
     )
 
 
@@ -102,17 +102,25 @@ def find_encoding(label: str | None) -> str | None:
     return "utf-16-le" if name == "utf-16" else name
 
 
-def _guess_encoding(body: bytes) -> tuple[str, int] | None:
-    """Decode as UTF-8 if most non-ASCII characters are valid, else as a detector guesses."""
+def guess_encoding(body: bytes) -> str | None:
+    """Return `utf-8` if most non-ASCII characters are valid, else what a detector guesses.
+
+    None: binary data.
+    """
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
-        return _check_text(text, 0)
+        return "utf-8"
     if body.count(b"\0") > _WRONG_SHARE_LIMIT * len(body):
-        return None  # binary data
-    return _check_text(
-        to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS
-    )
+        return None
+    return find_encoding(detect_encoding(body)) or "utf-8"
+
+
+def _decode_by_guess(body: bytes) -> tuple[str, int] | None:
+    if (encoding := guess_encoding(body)) is None:
+        return None
+    flags = 0 if encoding == "utf-8" else FLAG_DECODED_BY_GUESS
+    return _check_text(to_unicode(body, encoding), flags)
 
 
 def _check_text(text: str, flags: int) -> tuple[str, int] | None:

@@ -66,15 +66,16 @@ class SkippedRecord:
     A `note` counts something else, without a record.
 
     `locator` is where a malformed record starts, in the unit of the reader's documents.
-    `missing_text` explains what is wrong with the text: its type, or the missing key and the keys
-    that exist. `detail` describes the fault of the first record.
+    `detail` says what is wrong: a fault of JSON, the type of the text, or the missing key and the
+    keys that exist.
     """
 
     group: Literal["ignored", "malformed", "note"]
     reason: str
     locator: int = field(default=0, compare=False)
-    missing_text: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+    """number of its first line in the file, from 1; 0: unknown"""
     lost_bytes: int = field(default=0, compare=False)
     """undecodable bytes of a compressed file at this point"""
     cells: tuple[str, ...] = field(default=(), compare=False)
@@ -132,6 +133,9 @@ class Reader(ABC):
     def find_first_record(self, path: InputFile, position: int) -> int:
         """Return where the first record of a range from `position` starts, or the file size."""
         return position
+
+    guess: str = ""
+    """encoding of the file, where it was guessed"""
 
     def missing_keys(self) -> Sequence[str]:
         """Return the configured keys that none of the first 1,000 rows has."""

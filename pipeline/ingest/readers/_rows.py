@@ -6,15 +6,28 @@ Rows of named fields become records; an invalid byte costs only its row.
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from itertools import filterfalse, islice
 from typing import Any, ClassVar, Final, Self
 
 from pydantic import model_validator
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS, RECORD_ID
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Line, find_line_start
-from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
+from clozeline.pipeline.ingest.documents.document import (
+    FLAG_REPLACEMENTS,
+    RECORD_ID,
+)
+from clozeline.pipeline.ingest.formats.byte_lines import (
+    ByteLines,
+    Line,
+    find_line_start,
+    first_lines,
+)
+from clozeline.pipeline.ingest.formats.charset import (
+    detect_utf16,
+    find_encoding,
+    guess_encoding,
+)
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import (
     DAMAGE_REASONS,
@@ -154,13 +167,10 @@ class RecordMaker:
         """Return whether a first line is a header: names that differ, among them the text key."""
         return self._options.text_key in names and len(set(names)) == len(names) and all(names)
 
-    def reject(
-        self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
-    ) -> SkippedRecord:
-        """Return a rejected row; only the first line of a file is reported with the fault `why`."""
-        return SkippedRecord(
-            "malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else ""
-        )
+    @staticmethod
+    def reject(reason: str, locator: int, why: str, cells: Sequence[str]) -> SkippedRecord:
+        """Return a rejected row with its texts, and what is wrong with it."""
+        return SkippedRecord("malformed", reason, locator, why, cells=tuple(cells))
 
     def make(
         self, row: Mapping[str, Any], locator_type: str, locator: int, length: int
@@ -203,13 +213,6 @@ class RowKeeper(RecordMaker):
     def is_header(self, names: Sequence[str]) -> bool:
         return True
 
-    def reject(
-        self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
-    ) -> SkippedRecord:
-        return SkippedRecord(
-            "malformed", reason, locator, detail=f"it is {why}" if why else "", cells=tuple(cells)
-        )
-
     def make(
         self, row: Mapping[str, Any], locator_type: str, locator: int, length: int
     ) -> RawRecord | SkippedRecord:
@@ -218,7 +221,51 @@ class RowKeeper(RecordMaker):
     make_pair = make
 
 
-class RowReader(Reader):
+@config_class
+class EncodingOptions:
+    """The encoding of a text file."""
+
+    encoding: str | None = None
+    """encoding of the file by its web name, such as `windows-1252` or `shift_jis`. Rows that do not
+    decode are counted as `bad_utf8`. Default: UTF-8 or UTF-16; rows that are not UTF-8 have the
+    encoding that a detector guesses from the first 4 MiB."""
+
+    def __post_init__(self) -> None:
+        codec = find_encoding(self.encoding or "utf-8")
+        if codec is None or self.encoding == "" or codec.startswith("utf-16"):
+            raise ValueError(
+                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as "
+                "utf-8, windows-1252, shift_jis, gbk or euc-kr"
+            )
+
+
+class EncodedReader(Reader):
+    """Base class of readers of lines and rows in any encoding."""
+
+    def decode(self, line: bytes, path: InputFile) -> str:
+        """Return the text of a line of a file.
+
+        Raises:
+            UnicodeDecodeError: it has another encoding; the error says which one that may be.
+        """
+        # the options of Parquet and of third-party readers have no encoding
+        named = find_encoding(getattr(self._options, "encoding", None))
+        try:
+            return line.decode(named or "utf-8")
+        except UnicodeDecodeError as error:
+            self.guess = self.guess or _guess_encoding(path, self._limits)
+            if named or self.guess == "utf-8":
+                error.reason += f"; the first rows look like {self.guess}"
+                raise
+            return line.decode(self.guess)
+
+
+def _guess_encoding(path: InputFile, limits: InputLimits) -> str:
+    rows = filterfalse(bytes.isascii, first_lines(path, limits))
+    return guess_encoding(b"\n".join(islice(rows, KEY_CHECK_ROWS))) or "utf-8"
+
+
+class RowReader(EncodedReader):
     """Base class of the readers of tables and JSON, whose rows have named fields."""
 
     has_header: ClassVar[bool] = False
@@ -247,18 +294,16 @@ def make_record(
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = value_at(row, options.text_key)
     if text is None:
-        why = (
-            f"{options.text_key!r} is null"
-            if options.text_key in row
-            else f"{explain_missing_key(options.text_key, row)}{suggest_key(row)}"
-        )
+        if options.text_key in row:
+            return SkippedRecord("malformed", "empty", locator, f"{options.text_key!r} is null")
+        why = f"{explain_missing_key(options.text_key, row)}{suggest_key(row)}"
         return SkippedRecord("malformed", "no_text", locator, why)
 
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
-        except UnicodeDecodeError:
-            return SkippedRecord("malformed", "bad_utf8", locator)
+        except UnicodeDecodeError as error:
+            return SkippedRecord("malformed", "bad_utf8", locator, str(error))
 
     if is_dialogue(text):
         try:
@@ -339,27 +384,7 @@ def explain_duplicate_names(names: Iterable[str]) -> str:
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-@config_class
-class EncodingOptions:
-    """The encoding of a text file."""
-
-    encoding: str = "utf-8"
-    """encoding of the file by its web name, such as `windows-1252` or `shift_jis`. Rows that do not
-    decode are counted as `bad_utf8`. A byte order mark tells UTF-16."""
-
-    def __post_init__(self) -> None:
-        if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
-            raise ValueError(
-                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as "
-                "utf-8, windows-1252, shift_jis, gbk or euc-kr"
-            )
-
-    def decode(self, line: bytes) -> str:
-        """Return the text of a line; raise UnicodeDecodeError if it has another encoding."""
-        return line.decode(find_encoding(self.encoding) or self.encoding)
-
-
-class LineFileReader(Reader):
+class LineFileReader(EncodedReader):
     r"""Base class of readers of lines, split at `\n`; a subclass parses a line.
 
     The locator is the offset of the line in the decompressed stream. If the stream is truncated or
@@ -373,11 +398,6 @@ class LineFileReader(Reader):
 
     Options = EncodingOptions
 
-    def __init__(self, options: Any, limits: InputLimits) -> None:
-        super().__init__(options, limits)
-        # the options of third-party readers need not have an encoding
-        self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
-
     @staticmethod
     def is_splittable(head: bytes) -> bool:
         """Return whether lines can be found from the middle: uncompressed, and not UTF-16."""
@@ -389,23 +409,25 @@ class LineFileReader(Reader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the lines that start in [start, end); all lines of a compressed file."""
         lines = ByteLines(path, start, end, self._limits)
-        for offset, line in lines:
-            item = self._make_item(line, offset)
-            is_partial = not self.self_delimiting or isinstance(item, SkippedRecord)
-            yield (
-                SkippedRecord("note", "resync") if lines.is_after_damage and is_partial else item
-            )
+        for number, (offset, line) in enumerate(lines, 1):
+            item = self._make_item(line, offset, path)
+            is_record = isinstance(item, RawRecord)
+            if lines.is_after_damage and not (is_record and self.self_delimiting):
+                item = SkippedRecord("note", "resync")
+            elif isinstance(item, SkippedRecord) and start == 0:
+                item = replace(item, line=number)
+            yield item
 
-    def _make_item(self, line: Line, offset: int) -> Item:
+    def _make_item(self, line: Line, offset: int, path: InputFile) -> Item:
         if isinstance(line, Damage):
             return SkippedRecord.from_damage(line, offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
         if not raw or raw.isspace():
             return SkippedRecord("ignored", "blank_line")
         try:
-            return self.parse(self._encoding.decode(raw), offset, len(line))
-        except UnicodeDecodeError:
-            return SkippedRecord("malformed", "bad_utf8", offset)
+            return self.parse(self.decode(raw, path), offset, len(line))
+        except UnicodeDecodeError as error:
+            return SkippedRecord("malformed", "bad_utf8", offset, str(error))
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:

@@ -89,7 +89,7 @@ class TableFileReader(RowReader):
             with self.table(path) as (schema, parts):
                 # a table without the text column is one fault, not one per row
                 if why := self._records.explain_unusable(schema.names):
-                    yield SkippedRecord("malformed", "schema", missing_text=why)
+                    yield SkippedRecord("malformed", "schema", detail=why)
                     return
                 for part in parts:
                     row = yield from self._read_part(part, row)

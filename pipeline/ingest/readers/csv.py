@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Annotated, Final
 
@@ -42,7 +42,7 @@ class CsvReader(RowReader):
         cold.`
     """
 
-    VERSION = 4
+    VERSION = 5
     has_header = True
     suffixes = (".csv",)
     reasons = (
@@ -76,14 +76,14 @@ class CsvReader(RowReader):
         delimiter = self._options.delimiter
         if delimiter is None:
             first = _RowLines()
-            delimiter = _find_delimiter(next(self._decode_lines(lines, waiting, first), ""))
+            delimiter = _find_delimiter(next(self._decode_lines(lines, waiting, first, path), ""))
             waiting.extend(first.taken)
             if delimiter != ",":
                 yield SkippedRecord("note", f"delimiter {delimiter!r}")
 
         while True:
             taken = _RowLines()
-            decoded = self._decode_lines(lines, waiting, taken)
+            decoded = self._decode_lines(lines, waiting, taken, path)
             row: list[str] | None = None
 
             try:
@@ -91,10 +91,11 @@ class CsvReader(RowReader):
             except StopIteration:
                 if not taken.taken:
                     return
-            except csv.Error:
+            except csv.Error as error:
                 # the quotes of the first line may be wrong: the second one starts the next row
                 if not taken.is_cut:
                     taken.fault = Damage("bad_csv")
+                    taken.why = str(error)
                     waiting.extendleft(reversed(taken.taken[1:]))
 
             if taken.fault is not None and taken.fault.reason == _RESYNC:
@@ -111,7 +112,11 @@ class CsvReader(RowReader):
                 yield self._make_item(row, names, taken)
 
     def _decode_lines(
-        self, lines: Iterator[tuple[int, Line]], waiting: deque[tuple[int, Line]], row: _RowLines
+        self,
+        lines: Iterator[tuple[int, Line]],
+        waiting: deque[tuple[int, Line]],
+        row: _RowLines,
+        path: InputFile,
     ) -> Iterator[str]:
         """Yield the text of the lines from the next one on, up to damage, and list them in `row`.
 
@@ -127,10 +132,11 @@ class CsvReader(RowReader):
             if isinstance(line, bytes):
                 raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
                 try:
-                    text = self._options.decode(raw)
-                except UnicodeDecodeError:
+                    text = self.decode(raw, path)
+                except UnicodeDecodeError as error:
                     text = raw.decode("utf-8", "replace")
                     row.fault = row.fault or Damage("bad_utf8")
+                    row.why = str(error)
                 yield text + "\n"
             elif line.reason == "line_bytes":
                 row.fault = row.fault or line
@@ -143,13 +149,14 @@ class CsvReader(RowReader):
     def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
         offset = lines.taken[0][0]
         if lines.fault is not None:
-            return SkippedRecord.from_damage(lines.fault, offset)
+            return replace(SkippedRecord.from_damage(lines.fault, offset), detail=lines.why)
         if not row:
             return SkippedRecord("ignored", "blank_line")
         if why := self._records.explain_unusable(names):
             return SkippedRecord("malformed", "schema", offset, why)
         if len(row) != len(names):
-            return self._records.reject("fields", offset, cells=row)
+            why = f"it has {len(row)} fields instead of {len(names)}"
+            return self._records.reject("fields", offset, why, row)
         length = sum(len(line) + 1 for _, line in lines.taken if isinstance(line, bytes)) - 1
         return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, length)
 
@@ -162,6 +169,8 @@ class _RowLines:
     fault: Damage | None = None
     is_cut: bool = False
     """true if the fault ends the row"""
+    why: str = ""
+    """what is wrong with the encoding or the quotes"""
 
 
 def _find_delimiter(line: str) -> str:

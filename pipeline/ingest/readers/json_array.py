@@ -71,9 +71,11 @@ class JsonArrayReader(RowReader):
 
     def _make_item(self, value: Any, raw: str, offset: int, length: int) -> Item:
         if _BAD_BYTE.search(raw):
-            return SkippedRecord("malformed", "bad_utf8", offset)
+            return SkippedRecord("malformed", "bad_utf8", offset, "it is not UTF-8")
         if not isinstance(value, dict):
-            return self._records.reject("bad_json", offset, "valid JSON, but not an object", [raw])
+            return self._records.reject(
+                "bad_json", offset, "it is valid JSON, but not an object", [raw]
+            )
         return self._records.make(value, "json_array", offset, length)
 
 

@@ -17,7 +17,7 @@ from clozeline.pipeline.ingest.readers._rows import (
 class JsonlReader(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
-    VERSION = 4
+    VERSION = 5
     self_delimiting = True
     suffixes = (".jsonl", ".ndjson", ".json")
     reasons = (*LineFileReader.line_reasons, "bad_json")
@@ -30,7 +30,7 @@ class JsonlReader(RowReader, LineFileReader):
         for item in super().read(path, start, end):
             is_bad = isinstance(item, SkippedRecord) and item.reason == "bad_json"
             if is_bad and not item.locator and (why := self._explain_object(path)):
-                yield self._records.reject("bad_json", 0, why)
+                yield self._records.reject("bad_json", 0, why, [])
                 return
             yield item
 
@@ -52,8 +52,8 @@ class JsonlReader(RowReader, LineFileReader):
             (f"each entry of its list `{lists[0]}`", f".{lists[0]}[]") if lists else ("it", ".")
         )
         return (
-            f"the start of one JSON object over several lines: write {what} as a line, such as by "
-            f"`jq -c '{entries}' {path.name} > rows.jsonl`"
+            f"it is the start of one JSON object over several lines: write {what} as a line, such "
+            f"as by `jq -c '{entries}' {path.name} > rows.jsonl`"
         )
 
     def parse(self, line: str, offset: int, length: int) -> Item:
@@ -61,10 +61,12 @@ class JsonlReader(RowReader, LineFileReader):
             value = JSON_DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             why = (
-                f"not valid JSON: {getattr(error, 'msg', error)} at character "
+                f"it is not valid JSON: {getattr(error, 'msg', error)} at character "
                 f"{getattr(error, 'pos', 0) + 1}"
             )
             return self._records.reject("bad_json", offset, why, [line])
         if not isinstance(value, dict):
-            return self._records.reject("bad_json", offset, "valid JSON, but not an object", [line])
+            return self._records.reject(
+                "bad_json", offset, "it is valid JSON, but not an object", [line]
+            )
         return self._records.make(value, "jsonl", offset, length)

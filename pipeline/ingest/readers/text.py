@@ -48,7 +48,7 @@ class WholeFileReader(Reader):
 
         decoded = decode(b"".join(pieces), meta=self.is_markup)
         if decoded is None:
-            yield SkippedRecord("malformed", "charset")
+            yield SkippedRecord("malformed", "charset", detail="it is no text in a known encoding")
             return
 
         text, decoding_flags = decoded

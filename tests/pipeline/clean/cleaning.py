@@ -37,6 +37,7 @@ def recipe_for(source, output, clean=None, **keys):
         "input": source,
         "output": str(output),
         "clean": LENIENT if clean is None else clean,
+        "on_error": {"malformed": "accept"},
         **keys,
     }
 

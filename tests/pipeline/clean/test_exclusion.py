@@ -79,7 +79,7 @@ def test_the_documents_are_those_of_a_run_that_never_had_the_others(tmp_path):
 
     assert (mine.documents, mine.rejects) == (never.documents, never.rejects)
     assert len(never.documents) == 36 - len(WITHOUT) + 9
-    assert mine.counts["ignored"]["excluded"] == len(WITHOUT)
+    assert mine.counts["excluded"]["excluded"] == len(WITHOUT)
     assert mine.counts["notes"]["excluded_file"] == 2
     assert "match nothing" not in str(list(mine.summary.row.remarks()))
     assert run(tmp_path / "run", inputs, exclude).summary.skipped
@@ -99,7 +99,7 @@ def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
         each in said
         for each in ("0" * 32, "http://one.example/nowhere", "1 example,", "web.example")
     )
-    assert done.counts["ignored"]["excluded"] == 9, "the documents of one.example"
+    assert done.counts["excluded"]["excluded"] == 9, "the documents of one.example"
     assert done.counts["excluded_by"] == {"4": 9, "6": 1}
 
 
@@ -154,7 +154,7 @@ def test_a_line_names_only_its_own_address(tmp_path, line, gone):
     write_rows(tmp_path / "a.jsonl", *ADDRESSES)
     done = run(tmp_path, str(tmp_path / "a.jsonl"), f"{line}\n")
 
-    assert done.counts["ignored"].get("excluded", 0) == len(gone)
+    assert done.counts.get("excluded", {}).get("excluded", 0) == len(gone)
 
     left = {each.url for each in (*done.documents, *done.rejects)}
 

@@ -32,9 +32,9 @@ def test_lines_of_json_and_whole_files(tmp_path):
             b'{"text": "a"}\n{"words": 1}\n',
             r"a.jsonl, record 2: expected a text, got no 'text' among the keys: words",
         ),
-        (b"[1]\n", r"record 1: expected a text, got line 1 is valid JSON, but not an object"),
-        (b"{\n", r"record 1: expected a text, got line 1 is not valid JSON: "),
-        (b'{"text": "\xff"}\n', r"record 1: expected a text, got bad utf8"),
+        (b"[1]\n", r"record 1: expected a text, got it is valid JSON, but not an object"),
+        (b"{\n", r"record 1: expected a text, got it is not valid JSON: "),
+        ('{"text": "üü'.encode() + b'\xff"}\n', r"record 1: expected a text, got 'utf-8' codec"),
         (
             gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-20],
             r"a.jsonl, record \d+: expected a text, got truncated",

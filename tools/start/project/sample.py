@@ -99,7 +99,7 @@ def sample_texts(entries: Sequence[InputEntry]) -> Sample:
             if isinstance(item, SkippedRecord):
                 if item.reason in _TOO_LARGE:
                     words.append(math.inf)
-                lacks = lacks or item.missing_text
+                lacks = lacks or item.detail
                 continue
             text = _text_of(item)
             words.append(TextStatistics(text).words)

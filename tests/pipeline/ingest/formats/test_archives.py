@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.ingest.documents.files import read_rejections
 from clozeline.pipeline.ingest.formats import archives
 from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, MemberFile, iterate_members
 from clozeline.pipeline.ingest.formats.limits import InputLimits
@@ -223,7 +224,8 @@ def test_nested_archives_and_members_without_a_reader_are_named(tmp_path):
         done = run_clean(str(write(tmp_path, name, content)), tmp_path / f"{name}-out")
         assert [each.text for each in done.documents] == ["Good words."]
         assert done.nonzero("malformed") == {"nested_archive": 2, "no_reader": 3}
-        assert any("in.tar.gz" in record for record in done.counts["first_records"])
+        listed = read_rejections(next(done.folder.glob("rejects/*")))
+        assert any("in.tar.gz" in record.detail for record in listed)
 
 
 def test_a_repeated_name_is_counted(tmp_path):

@@ -18,7 +18,7 @@ import zstandard
 from clozeline import memory
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stage_run import run_units
-from clozeline.pipeline.ingest.documents.files import read_malformed
+from clozeline.pipeline.ingest.documents.files import read_rejections
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader
@@ -236,9 +236,9 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
 
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
 
-    (listed,) = read_malformed(only_part(done.folder, "rejects"))
+    (listed,) = read_rejections(only_part(done.folder, "rejects"))
 
-    assert listed.detail == f"{lost:,} bytes of the file do not decode"
+    assert listed.detail.endswith(f"{lost:,} bytes of the file do not decode")
 
 
 def test_junk_and_records_across_damage_are_counted_by_bytes(tmp_path):

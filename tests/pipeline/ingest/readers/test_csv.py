@@ -116,7 +116,9 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(read_as, monkeypatch):
     ("data", "found", "reasons"),
     [
         (
-            b'text,id\n"a"b,1\none,1,2\n\xff,3\n"",4\n' + b"x" * 60 + b",5\nlast,6\n",
+            b'text,id\n"a"b,\xc3\xbc\xc3\xbc\none,1,2\n\xff,3\n"",4\n'
+            + b"x" * 60
+            + b",5\nlast,6\n",
             ["last"],
             {
                 "header": 1,
@@ -140,7 +142,7 @@ def test_broken_rows_and_headers_are_counted(read_as, data, found, reasons):
 
 def test_two_columns_of_one_name_are_refused(read_as):
     _, refused = read_as("text,id,text,,\na,1,b,,\n")
-    assert (refused.reason, refused.missing_text) == (
+    assert (refused.reason, refused.detail) == (
         "schema",
         "two columns have the name 'text'; rename one",
     )

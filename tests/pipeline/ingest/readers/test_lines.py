@@ -66,7 +66,7 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
         patch.setattr(byte_lines, "_PIECE_BYTES", piece)
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
-        reader = LinesReader(LinesReader.Options(), InputLimits(line_bytes=10))
+        reader = LinesReader(LinesReader.Options(encoding="utf-8"), InputLimits(line_bytes=10))
 
         assert reader.is_splittable(path.read_bytes()) != packed
 
@@ -137,10 +137,10 @@ def items_of(folder, content, name, **options):
         (b"[1, 2]", "bad_json"),
         (b'"text"', "bad_json"),
         (b'{"title": "x"}', "no_text"),
-        (b'{"text": null}', "no_text"),
+        (b'{"text": null}', "empty"),
         (b'{"text": " \\n\\t"}', "empty"),
         (b'{"text": ["a"]}', "text_type"),
-        (b'{"text": "bad \xff byte"}', "bad_utf8"),
+        ('{"text": "üü'.encode() + b'bad \xff byte"}', "bad_utf8"),
         (b"", "blank_line"),
         (b"  \r", "blank_line"),
     ],

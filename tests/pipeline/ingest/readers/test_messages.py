@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.ingest.documents.files import read_rejections
 from clozeline.pipeline.ingest.readers._messages import (
     DialogueError,
     MessageOptions,
@@ -117,9 +118,9 @@ def test_what_cannot_be_written_is_counted_and_told(tmp_path, message, why):
     assert texts_of(done) == [WRITTEN]
     assert done.nonzero("malformed") == {"text_type": 1}
 
-    (lacks,) = done.counts["text_lacks"]
+    (listed,) = read_rejections(next(done.folder.glob("rejects/*")))
 
-    assert why in lacks
+    assert why in listed.detail
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ READERS = {
     "json": {"name": "json_array"},
     "wet": {"name": "warc"},
     "feather": {"name": "arrow"},
-    "tsv": {"name": "tsv", "columns": ["id", "text"]},
+    "tsv": {"name": "tsv", "columns": ["id", "text"], "escapes": False},
 }
 
 

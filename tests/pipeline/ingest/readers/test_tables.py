@@ -57,7 +57,7 @@ def test_rows_become_records(table, kind):
     items = read(path, name=table.name)
 
     assert texts(items) == ["one", "two"]
-    assert counted(items) == {"no_text": 1, "empty": 1}
+    assert counted(items) == {"empty": 2}
     assert [
         (
             item.locator,
@@ -98,7 +98,7 @@ def test_binary_utf8_is_text(table, kind):
 def test_the_type_of_a_column_without_text_is_named(table, values, shown):
     items = read(table({"text": values}), name=table.name)
     assert counted(items) == {"text_type": len(values)}
-    assert items[0].missing_text.startswith(f"'text' is {shown}")
+    assert items[0].detail.startswith(f"'text' is {shown}")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
@@ -108,7 +108,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     )
     (item,) = read(path, name="arrow")
 
-    assert (item.reason, item.missing_text) == (
+    assert (item.reason, item.detail) == (
         "schema",
         "two columns have the name 'text'; rename one",
     )

@@ -8,6 +8,7 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord
 from clozeline.pipeline.registries import READERS
 from tests.pipeline.captures import counted, read_range, texts
+from tests.refusals import refused
 
 HEADER = "text\tid\nThe first.\t1\nThe second.\t2\n"
 
@@ -72,10 +73,34 @@ def test_a_range_from_the_middle_knows_the_header(write):
     assert counted(parts) == {"header": 1}
 
 
+COPY = r"""text	id
+one\ntwo\t\\three	1
+\N	2
+four	\N
+"""
+
+
+@pytest.mark.parametrize(
+    ("escapes", "found"),
+    [
+        (True, ["one\ntwo\t\\three", "four"]),
+        (False, [r"one\ntwo\t\\three", r"\N", "four"]),
+        (None, []),
+    ],
+)
+def test_the_text_format_of_copy_is_read_or_refused(read_as, escapes, found):
+    if escapes is None:
+        with refused("escapes: true"):
+            read_as(COPY)
+        assert texts(read_as(COPY + "C:\\data\t4\n"))[-1] == r"C:\data"
+    else:
+        assert texts(read_as(COPY, escapes=escapes)) == found
+
+
 def test_a_table_without_the_text_key_says_which_columns_it_has(read_as):
     items = read_as("id\tbody\tlabel\n1\tOne.\tx\n")
     assert counted(items) == {"fields": 2}
-    assert items[0].missing_text == (
+    assert items[0].detail == (
         "no 'text' among the keys: body, id, label; without a header, name all 3 columns: "
         "`columns: [text, target_text, score]`"
     )
