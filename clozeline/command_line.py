@@ -35,7 +35,7 @@ from clozeline.configuration.overrides import (
 )
 from clozeline.configuration.paths import WrittenPath, refusal_of_special
 from clozeline.configuration.redaction import leaves
-from clozeline.configuration.words_elsewhere import translate_key
+from clozeline.configuration.words_elsewhere import translate_key, translate_option
 from clozeline.errors import ConfigurationError
 from clozeline.files import is_replaceable
 
@@ -133,7 +133,10 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
         data[key] = [*items.get(key, ()), *value] if isinstance(value, list) else value
     if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
         language.require_all(data)
-    options: Options = validate(schema, data, COMMAND_LINE)
+    try:
+        options: Options = validate(schema, data, COMMAND_LINE)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}{language.explain_text(data)}") from error
     refuse_overwriting(adapter_of(type(options)).dump_python(options))
     return options
 
@@ -265,25 +268,19 @@ class _Language:
                 texts += rest
             elif word.startswith("--") and " " not in word.partition("=")[0]:
                 settings.append(self._setting_of_option(word, rest))
-            elif _KEY.match(word) is None or (
-                self._takes_text(len(texts)) and not self._is_known(_root(word), words)
-            ):
+            elif _KEY.match(word) is None:
                 texts.append(word)
             else:
                 settings.append(word)
+                self._refuse_other_option(word.partition("=")[0])
 
         return settings, texts
 
-    def _is_known(self, key: str, words: Sequence[str]) -> bool:
-        """Return whether the command, or the program behind it, reads a key."""
-        return key in self.fields or any(
-            key in fields_of(schema) for schema in self.other_schemas(words)
-        )
-
-    def _takes_text(self, index: int) -> bool:
-        """Return whether the next positional word is any text, such as one with an equals sign."""
-        keys = [*self.positional]
-        return index < len(keys) and alternatives(self.fields[keys[index]][0])[0] is str
+    def _refuse_other_option(self, key: str) -> None:
+        """Refuse an option that this command calls by another word, such as `--plan`."""
+        options = [self._shown(known) for known in self.fields if self.is_option(known)]
+        if key not in self.fields and (hint := translate_option(key, options)) is not None:
+            raise ConfigurationError(f"{key}: no such key; {hint}; see --help")
 
     def _setting_of_option(self, option: str, rest: Iterator[str]) -> str:
         """Return `--key value` as `key=value`.
@@ -292,6 +289,7 @@ class _Language:
         """
         name, equals, value = option.partition("=")
         key = name.removeprefix("--").replace("-", "_")
+        self._refuse_other_option(key)
         if equals:
             return f"{key}={value}"
         if key in self.fields and self.is_switch(key):
@@ -299,14 +297,14 @@ class _Language:
         following = next(rest, None)
         if following is not None and not following.startswith("--"):
             return f"{key}={following}"
-        if _root(key) in self.fields:
-            raise ConfigurationError(f"{name}: expected a value, {key}=VALUE; see --help")
+        if (root := _root(key)) in self.fields:
+            raise ConfigurationError(f"{name}: expected a value, {self._shown(root)}; see --help")
         options = [f"--{known.replace('_', '-')}" for known in self.fields]
         near = difflib.get_close_matches(name, options, n=1)
-        hint = translate_key(key, [*self.fields]) or (
-            f"did you mean '{near[0]}'?" if near else f"keys are written {key}=VALUE"
+        hint = translate_key(key, [*self.fields]) or (f"did you mean '{near[0]}'?" if near else "")
+        raise ConfigurationError(
+            "; ".join(filter(None, [f"{name}: no such option", hint, "see --help"]))
         )
-        raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
 
     def place(self, texts: Sequence[str], data: dict[str, object]) -> dict[str, Any]:
         """Return positional words by the fields that they set."""
@@ -343,6 +341,15 @@ class _Language:
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             raise ConfigurationError(f"{', '.join(missing)} {verb} missing; see --help")
+
+    def explain_text(self, data: dict[str, object]) -> str:
+        """Return how a text is given, if an unknown key may be meant as one: `prompt='A page'`."""
+        unknown = next((key for key in data if key not in self.fields), None)
+        for key in self.positional:
+            if unknown and key not in data and str in _scalars(self.fields[key][0]):
+                shown = self._shown(key)
+                return f"\n{shown} stands alone; if it begins with {unknown}=: {key}='{unknown}=…'"
+        return ""
 
     def takes(self, word: str) -> bool:
         """Return whether a word sets a field, not a key of another configuration.

@@ -60,6 +60,7 @@ _STRICT: Final = ConfigDict(
     extra="forbid", arbitrary_types_allowed=True, defer_build=True, allow_inf_nan=False
 )
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
+_OF_KEYS: Final = ("dataclass_type", "dataclass_exact_type")
 """Types of pydantic's errors about a key that a class lacks."""
 _COMPARISONS: Final = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 """Words of pydantic's messages, and ours."""
@@ -392,7 +393,8 @@ def _validate(
         # a misspelled key explains what is missing
         unknown = [item for item in error.errors() if item["type"] in _UNKNOWN]
         mistakes = unknown if unknown or only_unknown else error.errors()
-        known = [name for name, *_ in describe(schema)] if unknown else []
+        needs_keys = any(item["type"] in _UNKNOWN + _OF_KEYS for item in mistakes)
+        known = [name for name, *_ in describe(schema)] if needs_keys else []
         data = json.loads(text)  # keys are strings here, as in the mistakes
         by_key: dict[str, list[Any]] = {}
         for item in mistakes:
@@ -443,12 +445,11 @@ def _explain(known: Sequence[str], key: str, errors: Sequence[Any], prefix: str)
     Of a union, types are named only where the value has none of them, and words only for a word.
     """
     full = (prefix + key).removesuffix(".")
-    of_types = {"dataclass_type", "dataclass_exact_type"}
     is_word = isinstance(errors[0]["input"], str)
     fitting = [
         error
         for error in errors
-        if error["type"] not in of_types and (is_word or error["type"] != "literal_error")
+        if error["type"] not in _OF_KEYS and (is_word or error["type"] != "literal_error")
     ]
 
     expected = []
@@ -475,6 +476,9 @@ def _explain(known: Sequence[str], key: str, errors: Sequence[Any], prefix: str)
         else:
             yield f"{full}: {message}, got {error['input']!r}"
 
+    below = [f"{prefix}{name}" for name in known if name.startswith(f"{key}.")]
+    if below and not fitting:
+        expected = [f"keys ({', '.join(below[:_FEW_KEYS])})"]
     if expected:
         yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
 

@@ -45,7 +45,7 @@ _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 class StrictLoader(yaml.SafeLoader):
     """Safe YAML of bounded size, with few implicit types and unique keys.
 
-    Only `true` and `false` are booleans, and `3e-4` is a float.
+    Only `true` and `false`, in any case, are booleans, and `3e-4` is a float.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
@@ -115,7 +115,7 @@ def _refuse_tag(loader: StrictLoader, node: yaml.Node) -> None:
 
 StrictLoader.add_constructor(None, _refuse_tag)
 StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf")
+    "tag:yaml.org,2002:bool", re.compile(r"^(?i:true|false)$"), list("tfTF")
 )
 # No numbers of base 60 (`12:30`) and no octal numbers (`010`): such words are rarely numbers.
 StrictLoader.add_implicit_resolver(

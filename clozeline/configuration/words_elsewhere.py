@@ -46,6 +46,11 @@ def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str
     return _translate(words_of("algorithms", registry), word, _member_of(known))
 
 
+def translate_option(word: str, known: Collection[str]) -> str | None:
+    """Return the hint for an option of another command; `known` are those of this one."""
+    return _translate(words_of("options"), word, _member_of(known))
+
+
 def translate_command(word: str, known: Collection[str]) -> str | None:
     """Return the hint for a command of another program."""
     return _translate(words_of("commands"), word, _member_of(known))
@@ -81,6 +86,8 @@ def _translate(
     entry = words.get(word.lower().replace("-", "_"))
     if entry is None:
         return None
+    if not entry["write"]:
+        return str(entry["note"])
     found = next(filter(None, map(find_known, entry["write"])), None)
     if found is None:
         return None

@@ -93,7 +93,11 @@ def test_a_signal_ends_what_the_block_started(name):
     ("words", "message"),
     [
         (["--num-workers=2"], "unknown key 'num_workers'; here it is 'executor.workers'"),
-        (["--wat"], "--wat: no such option; keys are written wat=VALUE"),
+        (["--wat"], "--wat: no such option"),
+        (["--dry-run", "output=x"], "'--plan'"),
+        (["dry_run=true"], "'--plan'"),
+        (["--resume"], "start the same command again"),
+        (["--force"], "--force STAGE"),
         (["--verfy"], "--verfy: no such option; did you mean '--verify'?"),
     ],
 )

@@ -10,21 +10,24 @@ from clozeline.__main__ import commands
 from clozeline.command import keys_of
 from clozeline.configuration.config import load_keys
 from clozeline.configuration.described_keys import describe
-from clozeline.configuration.overrides import parse_yaml
+from clozeline.configuration.overrides import fields_of, parse_yaml
 from clozeline.configuration.words_elsewhere import _FILE, _read, translate_key, words_of
 from clozeline.extension_list import HIDE
 from clozeline.extensions.inference.generation import Settings as GenerateSettings
 from clozeline.extensions.tasks.commands.finetune import FinetuneOptions
 from clozeline.extensions.tasks.commands.predict import PredictOptions
+from clozeline.pipeline.execution.recipe_command import PipelineOptions
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
+from clozeline.train.command import TrainOptions
 from clozeline.train.command import main as train
 from clozeline.train.configuration.config import TrainConfig
 from tests.refusals import refused
 from tests.registries import REGISTRIES
 
 FILES = [_FILE, *HOME.glob(f"extensions/*/{_FILE.name}")]
-WORDS = {kind: words_of(kind) for kind in ("keys", "algorithms", "commands")}
+WORDS = {kind: words_of(kind) for kind in ("keys", "algorithms", "options", "commands")}
+OPTIONS = (PipelineOptions, TrainOptions)
 SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOptions)
 
 
@@ -80,6 +83,10 @@ def test_every_algorithm_and_command_that_is_named_exists():
         for word, entry in words.items():
             assert set(entry["write"]) <= known, word
 
+    switches = {f"--{key.replace('_', '-')}" for each in OPTIONS for key in fields_of(each)}
+    for word, entry in WORDS["options"].items():
+        assert {option.split()[0] for option in entry["write"]} <= switches, word
+
     known = {name for group in commands().values() for name in group}
     for word, entry in WORDS["commands"].items():
         assert set(entry["write"]) <= known, word
@@ -100,6 +107,12 @@ TRAIN = {
     "model.heads={mlm: 1.0}": "masked_lm",
     "model.family=llama": "decoder",
     "base_model=bert": "model.init_from",
+    "max_iters=3": "steps",
+    "eval_interval=3": "evaluate.every",
+    "wandb=True": "log.tracker",
+    "schedule.min_lr=1e-5": "schedule.final",
+    "dropout=0.1": "model.dropout.hidden",
+    "--plan": "--dry-run",
 }
 
 
@@ -109,6 +122,15 @@ def test_words_of_other_trainers_are_translated(word, tmp_path, capsys):
     file.write_text(MODEL + "data: {shards: x}\noutput: y\n")
     assert train(["--config", str(file), "--dry-run", word]) == 64
     assert f"here it is '{TRAIN[word]}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("model.dropout=0.1", "model.dropout.hidden"), ("device=cuda", "CUDA_VISIBLE_DEVICES")],
+)
+def test_what_to_type_instead_is_named(word, named):
+    with refused(named):
+        load_keys(TrainConfig, parse_yaml(MODEL), [word])
 
 
 PIPELINE = {

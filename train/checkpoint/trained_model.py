@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from xxhash import xxh3_128
 
@@ -205,7 +207,7 @@ class TrainedModel:
         """The ids of its weights, to compare them with those of a set."""
         if self.stored is not None:
             return ids_of_run(self.stored)
-        return KnownIds(self.folder, self.fingerprint, self._load_tokenizer)
+        return KnownIds(self.folder, self.fingerprint, lambda: self.tokenizer)
 
     @cached_property
     def tokenizer_folder(self) -> Path | None:
@@ -232,22 +234,18 @@ class TrainedModel:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer; ConfigurationError without one."""
+        """The tokenizer, also of a published folder; ConfigurationError without one."""
         if self.stored is not None:
             return self.ids.load()
         if self.tokenizer_folder is not None:
             return load_tokenizer(self.tokenizer_folder)
-        raise ConfigurationError(
-            f"{self.folder} has no tokenizer in our format: import the model with its tokenizer, "
-            "and give the imported folder"
-        )
-
-    def _load_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of a folder, of a published one also in another format."""
-        if self.recorded or self.tokenizer_folder is not None:
-            return self.tokenizer
-        with TemporaryDirectory() as folder:
-            return import_tokenizer(self.folder, Path(folder))
+        if self.recorded:
+            raise ConfigurationError(
+                f"{self.folder} has lost its tokenizer: copy the folder again, with all its files"
+            )
+        imported = mkdtemp()  # the vocabulary reads the publisher's files there later
+        finalize(self, rmtree, imported)
+        return import_tokenizer(self.folder, Path(imported))
 
     def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
         """Return the ids of [CLS], [SEP] and [MASK]; `purpose` says what for, in messages."""

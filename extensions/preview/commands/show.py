@@ -18,6 +18,7 @@ from pydantic import Field
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, config_class
+from clozeline.errors import ConfigurationError
 from clozeline.extensions.preview import CorruptedText, corrupt_text
 from clozeline.extensions.preview.corrupted_text import OTHERS
 from clozeline.extensions.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
@@ -122,6 +123,8 @@ def _digits(value: float | None) -> str:
 
 def _show(settings: ShowSettings) -> None:
     if settings.objective is None:
+        if settings.words:
+            raise ConfigurationError(f"{settings.words[0]}: OBJECTIVE comes first; see --help")
         hint = 'Try one: clozeline show masked_lm "It is raining."'
         print_view(Section("", [_objectives(), hint]), Terminal())
         return

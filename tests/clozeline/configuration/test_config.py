@@ -125,7 +125,7 @@ def test_overrides_reach_nested_keys_and_lists(load):
             "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?",
         ),
         ("steps: x\n", ["inner=5"], "FILE: steps: expected a valid integer, got 'x'"),
-        ("steps: x\n", ["inner=5"], "command line: inner: expected an object, got 5"),
+        ("steps: x\n", ["inner=5"], "command line: inner: expected keys (inner.rate"),
         ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: path: this reference leads to no value"),
         ("steps: 3\npath: ${path}\n", [], "FILE: path: this reference leads to no value"),
         ('steps: 3\ninner: {"": 1}\n', [], "FILE: unknown key 'inner.\"\"'"),

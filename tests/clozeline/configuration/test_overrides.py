@@ -267,7 +267,7 @@ def test_the_type_of_a_key_decides_before_yaml_does(argument, value):
         ("0b11", 3),
         ("no", "no"),
         ("Yes", "Yes"),
-        ("True", "True"),
+        ("True", True),
         ("true", True),
         ("null", None),
         ("~", None),

@@ -361,3 +361,12 @@ def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets, caps
 
     assert fill_mask([str(run), "heldout=4", f"data.heldout={heldout}/manifest.json"]) == 0
     assert capsys.readouterr().out.count("hidden: ") == len(found)
+
+
+@pytest.mark.parametrize("word", ["prompt=the page", "promt=the page", "x=the page"])
+@pytest.mark.parametrize("command", [generate, fill_mask])
+def test_a_word_with_a_key_is_no_text(command, word, tmp_path, capsys):
+    assert command([str(tmp_path), word]) == 64
+    said = capsys.readouterr().err
+    assert word.partition("=")[0] in said
+    assert "text=" in said
