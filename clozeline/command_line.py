@@ -105,7 +105,9 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
         ConfigurationError: a word, key or value is wrong, or a required one is missing.
     """
     refuse_unreadable(words)
-    language = _choose_language(_languages(schemas), words)
+    languages = _languages(schemas)
+    language = _choose_language(languages, words)
+    language.modes = [each.mode for each in languages if each.mode is not None]
     schema = language.schema
     settings, texts = language.split(words)
 
@@ -131,7 +133,8 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
     data |= override(schema, items, settings, COMMAND_LINE)
     for key, value in language.place(texts, data).items():
         data[key] = [*items.get(key, ()), *value] if isinstance(value, list) else value
-    if data.keys() <= language.fields.keys():  # a misspelled key explains what is missing
+    # a misspelled key or mode explains what is missing
+    if data.keys() <= language.fields.keys() and language.mode is None:
         language.require_all(data)
     try:
         options: Options = validate(schema, data, COMMAND_LINE)
@@ -243,6 +246,7 @@ class _Language:
     def __init__(self, schema: type) -> None:
         self.schema: Any = schema
         self.fields = fields_of(schema)
+        self.modes: list[str] = []
         places = self._find(Positional).items()
         self.positional = dict(sorted(places, key=lambda item: item[1].index))
         self.others = next(iter(self._find(OtherKeys).items()), None)
@@ -279,6 +283,7 @@ class _Language:
     def _refuse_other_option(self, key: str) -> None:
         """Refuse an option that this command calls by another word, such as `--plan`."""
         options = [self._shown(known) for known in self.fields if self.is_option(known)]
+        options += self.modes
         if key not in self.fields and (hint := translate_option(key, options)) is not None:
             raise ConfigurationError(f"{key}: no such key; {hint}; see --help")
 

@@ -1,7 +1,7 @@
 """Write docs/objectives.md, which compares all objectives, and their sections in docs/objectives/.
 
-The glossary, the claims of lectures, the table of what goes together, and the schemas of manifests
-and checkpoints are written, too:
+The glossary, the words of other programs, the claims of lectures, the table of what goes together,
+and the schemas of manifests and checkpoints are written, too:
 `python -m docs.generate.page`
 """
 
@@ -23,6 +23,7 @@ from clozeline.registry import Component
 from docs.generate.claims import claims_page
 from docs.generate.combinations import combinations_page
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
+from docs.generate.other_words import words_page
 from docs.generate.schemas import write_schemas
 from docs.generate.training import training_table
 
@@ -127,6 +128,7 @@ def write_pages() -> dict[str, str]:
     pages = {"objectives.md": _write_overview(), "glossary.md": _write_glossary()}
     pages["combinations.md"] = combinations_page()
     pages["claims.md"] = claims_page()
+    pages["words.md"] = words_page()
     for page, group in GROUPS.items():
         head = f"# {group.title}\n\n{group.summary}{_SECTION_HEAD}"
         table = _overview_table(group.names, {})

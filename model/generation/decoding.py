@@ -17,10 +17,10 @@ LengthForm: TypeAlias = Literal["power", "gnmt"]
 class Decoding:
     """How tokens are chosen, and when a continuation ends."""
 
-    mode: Literal["greedy", "sample", "beam", "unmask"] = "greedy"
+    mode: Literal["greedy", "sample", "beam", "unmask"] | None = None
     """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the
     best of `width` rows that grow together; unmask: masked LMs fill the masks of a row, in any
-    order"""
+    order; null: sample if temperature, top_k or top_p is given, else greedy"""
     max_tokens: Annotated[int, Field(ge=1, le=2**20)] = 64
     """Maximum number of new tokens, including the end token. Unmask: number of masks appended to a
     text without masks."""
@@ -57,6 +57,8 @@ class Decoding:
     random: in random order (arXiv 2406.07524); null = certain."""
 
     def __post_init__(self) -> None:
+        if self.mode is None:
+            object.__setattr__(self, "mode", "sample" if self._draws_tokens else "greedy")
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}"
@@ -76,10 +78,13 @@ class Decoding:
                     )
 
     @property
+    def _draws_tokens(self) -> bool:
+        return (self.temperature, self.top_k, self.top_p) != (None, None, None)
+
+    @property
     def is_random(self) -> bool:
         """Whether tokens, or the order of masks, are sampled."""
-        samples_tokens = (self.temperature, self.top_k, self.top_p) != (None, None, None)
-        drawn = samples_tokens or self.order == "random"
+        drawn = self._draws_tokens or self.order == "random"
         return self.mode == "sample" or (self.mode == "unmask" and drawn)
 
 

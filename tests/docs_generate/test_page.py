@@ -28,6 +28,7 @@ PAGES = {
         "combinations.md",
         "glossary.md",
         "objectives.md",
+        "words.md",
         *(f"objectives/{page}.md" for page in GROUPS),
     )
 }

@@ -13,6 +13,8 @@ from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import fields_of, parse_yaml
 from clozeline.configuration.words_elsewhere import _FILE, _read, translate_key, words_of
 from clozeline.extension_list import HIDE
+from clozeline.extensions.evaluation.commands.evaluate import PerplexityOptions, SuiteOptions
+from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
 from clozeline.extensions.inference.generation import Settings as GenerateSettings
 from clozeline.extensions.tasks.commands.finetune import FinetuneOptions
 from clozeline.extensions.tasks.commands.predict import PredictOptions
@@ -27,8 +29,16 @@ from tests.registries import REGISTRIES
 
 FILES = [_FILE, *HOME.glob(f"extensions/*/{_FILE.name}")]
 WORDS = {kind: words_of(kind) for kind in ("keys", "algorithms", "options", "commands")}
-OPTIONS = (PipelineOptions, TrainOptions)
-SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOptions)
+OPTIONS = (PipelineOptions, TrainOptions, PerplexityOptions, SuiteOptions)
+SCHEMAS = (
+    PerplexityOptions,
+    SuiteOptions,
+    TrainConfig,
+    Recipe,
+    GenerateSettings,
+    FinetuneOptions,
+    PredictOptions,
+)
 
 
 def option_names():
@@ -83,7 +93,8 @@ def test_every_algorithm_and_command_that_is_named_exists():
         for word, entry in words.items():
             assert set(entry["write"]) <= known, word
 
-    switches = {f"--{key.replace('_', '-')}" for each in OPTIONS for key in fields_of(each)}
+    keys = {key for each in OPTIONS for key in fields_of(each)}
+    switches = keys | {f"--{key.replace('_', '-')}" for key in keys}
     for word, entry in WORDS["options"].items():
         assert {option.split()[0] for option in entry["write"]} <= switches, word
 
@@ -110,7 +121,7 @@ TRAIN = {
     "max_iters=3": "steps",
     "eval_interval=3": "evaluate.every",
     "wandb=True": "log.tracker",
-    "schedule.min_lr=1e-5": "schedule.final",
+    "schedule.min_lr=1e-5": "final",
     "dropout=0.1": "model.dropout.hidden",
     "--plan": "--dry-run",
 }
@@ -131,6 +142,15 @@ def test_words_of_other_trainers_are_translated(word, tmp_path, capsys):
 def test_what_to_type_instead_is_named(word, named):
     with refused(named):
         load_keys(TrainConfig, parse_yaml(MODEL), [word])
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("tasks=hellaswag", "suite"), ("text=x.txt", "perplexity"), ("suite=hellaswag", "lm_eval")],
+)
+def test_words_of_harnesses_are_translated(word, named, tmp_path, capsys):
+    assert evaluate([str(tmp_path), word]) == 64
+    assert f"'{named}'" in capsys.readouterr().err
 
 
 PIPELINE = {

@@ -1,12 +1,14 @@
 """Fill masks with a trained model: `clozeline fill-mask RUN ["a <mask> word"] [heldout=N]`.
 
-The model predicts the `<mask>` of each sentence, also given as `text=`. Several masks are filled
-one after another, the most certain one first; `beam=W` keeps the W best fillings meanwhile. With
+The model predicts the `<mask>` of each sentence, also written `[MASK]` or `___`. A mask is one
+piece of a word: try `<mask><mask>` for longer words. Several masks are filled one after another,
+the most certain one first; `beam=W` keeps the W best fillings meanwhile. With
 `heldout`, it predicts one masked word in each of N held-out rows, and the original word is printed
 as well.
 """
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -138,8 +140,11 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 
 def _fill(options: FillOptions) -> None:
     console = Terminal()
-    # as `generate` takes its text
-    texts = [normalize_field("prose", text) for text in options.text]
+    lines: Iterable[str] = options.text
+    if not options.text and not options.heldout:
+        if not sys.stdin.isatty():
+            raise ConfigurationError("TEXT is missing: write 'a <mask> word', or heldout=5")
+        lines = sys.stdin
     trained = TrainedModel.open(options.run, options.step)
     targets = {head.target for head in trained.model.heads.values()}
     if "masked_lm" not in targets:
@@ -150,7 +155,10 @@ def _fill(options: FillOptions) -> None:
             f"{options.run}: expected a model that fills masks (a head masked_lm), {what}"
         )
 
-    for text in texts:
+    if lines is sys.stdin:
+        console.print("a text with <mask>, then Enter (Ctrl-D ends):")
+    for line in lines:
+        text = normalize_field("prose", line)  # as `generate` takes its text
         ids, positions = encode_masked_text(trained, text)
         if len(positions) == 1:
             _show(console, trained, ids, positions[0], options.top, answer=False)

@@ -82,7 +82,8 @@ def _generate(settings: GenerateOptions) -> None:
         text = escape(text_before(stop, trained.tokenizer.decode_part(continuation.ids)))
         before = escape(prompt) if trained.objectives[0].continues_text else ""
         line = (
-            f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
+            f"[dim]{before}[/dim]{text} [dim](stopped at {continuation.stop}, log-probability "
+            f"{continuation.score:.3f})[/dim]"
         )
         console.print(line, highlight=False, soft_wrap=True)
 

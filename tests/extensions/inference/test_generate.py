@@ -57,7 +57,8 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     assert generate([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
 
     lines = [
-        f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]
+        f"the page{tokenizer.decode(one.ids)} (stopped at {one.stop}, log-probability {one.score:.3f})\n"
+        for one in wanted[:2]
     ]
 
     assert printable(capsys.readouterr().out) == printable("".join(lines))
@@ -82,7 +83,7 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
         for each, scores in zip(ALLOWED, rows, strict=True)
     }
     wanted = [
-        f"the page{each} (end, {sums[each]:.3f})\n"
+        f"the page{each} (stopped at end, log-probability {sums[each]:.3f})\n"
         for each in sorted(sums, key=lambda each: -sums[each])
     ]
     keys = ["mode=beam", "width=4", "samples=4", "length_penalty=0"]
@@ -100,7 +101,7 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
         line for line in wanted if not line.startswith("the pages")
     )
     assert generate([str(run), "the page", f"allowed={json.dumps(ALLOWED)}"]) == 0
-    assert capsys.readouterr().out.rpartition(" (end, ")[0] in {
+    assert capsys.readouterr().out.rpartition(" (stopped at end, ")[0] in {
         f"the page{each}" for each in ALLOWED
     }
 
@@ -126,7 +127,7 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
 
         text, _, reason = capsys.readouterr().out.rpartition(" (")
 
-        assert reason.startswith("string, ")
+        assert reason.startswith("stopped at string, ")
         assert text == free[: free.index(stop, len("the page"))]
 
 
@@ -370,3 +371,13 @@ def test_a_word_with_a_key_is_no_text(command, word, tmp_path, capsys):
     said = capsys.readouterr().err
     assert word.partition("=")[0] in said
     assert "text=" in said
+
+
+@pytest.mark.parametrize(("words", "mode"), [({}, "greedy"), ({"temperature": 0.7}, "sample")])
+def test_a_temperature_samples(words, mode):
+    assert Decoding(**words).mode == mode
+
+
+@pytest.mark.parametrize("mask", ["[MASK]", "___", "<mask>"])
+def test_each_way_to_write_a_mask_is_one(mask, encoder):
+    assert len(encode_masked_text(encoder[1], f"the {mask} of")[1]) == 1

@@ -1,5 +1,6 @@
 """Predict the masked tokens of a text with a run's masked LM, for commands of extensions."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
 
     Each mask includes the space before it.
 
-    The tokenizer's mask, such as `[MASK]`, is one too.
+    `[MASK]`, `___` and the tokenizer's mask are masks, too.
 
     Raises:
         ConfigurationError: the text has no mask, or more tokens than the model reads.
@@ -45,9 +46,10 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
 
 
 def unify_masks(trained: TrainedModel, text: str) -> str:
-    """Return a text with `<mask>` where it has the mask of the tokenizer."""
+    """Return a text with `<mask>` for the mask of the tokenizer, `[MASK]`, and `___`."""
     tokenizer = trained.tokenizer
-    return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "a guess")), MASK)
+    piece = tokenizer.piece(tokenizer.vocabulary.id_of("mask", "a guess"))
+    return re.sub(rf"{re.escape(piece)}|\[MASK\]|_{{3,}}", MASK, text)
 
 
 @dataclass(frozen=True)
