@@ -15,26 +15,24 @@ page from the table that the program reads."""
 def words_page() -> str:
     """Return the table of words, by the program that people bring them from."""
     keys = words_of("keys")
-    parts = [_HEAD]
+    sections: dict[str, dict[str, Any]] = {}
     for line in _FILE.read_text(encoding="utf-8").partition("\nalgorithms:")[0].splitlines()[3:]:
         if line.startswith("  # "):
-            title = line.removeprefix("  # ")
-            parts.append(_section(title))
+            words = sections.setdefault(line.removeprefix("  # "), {})
         else:
             word = line.partition(":")[0].strip()
-            parts.append(_row(word, keys[word]))
-    for kind, words in {**words_of("algorithms"), "commands": words_of("commands")}.items():
-        parts.append(_section(kind))
-        parts += [_row(word, entry) for word, entry in words.items()]
-    return "\n".join(parts).rstrip() + "\n"
+            words[word] = keys[word]
+    sections |= {**words_of("algorithms"), "commands": words_of("commands")}
+    return "\n".join([_HEAD, *(_section(*section) for section in sections.items())]) + "\n"
 
 
-def _section(title: str) -> str:
-    head = "| your word | here | note |\n|---|---|---|"
-    return f"\n## {title[0].upper()}{title[1:]}\n\n{head}"
-
-
-def _row(word: str, entry: Mapping[str, Any]) -> str:
-    written = ", ".join(f"`{each}`" for each in entry["write"])
-    note = str(entry.get("note", "")).replace("|", "\\|")
-    return f"| `{word}` | {written} | {note} |"
+def _section(title: str, words: Mapping[str, Any]) -> str:
+    """Return a table; words with the same answer share a row."""
+    rows: dict[str, list[str]] = {}
+    for word, entry in words.items():
+        written = ", ".join(f"`{each}`" for each in entry["write"])
+        note = str(entry.get("note", "")).replace("|", "\\|")
+        rows.setdefault(f"{written} | {note}", []).append(f"`{word}`")
+    lines = [f"| {', '.join(names)} | {answer} |" for answer, names in rows.items()]
+    head = f"\n## {title[0].upper()}{title[1:]}\n\n| your word | here | note |\n|---|---|---|"
+    return "\n".join([head, *lines])

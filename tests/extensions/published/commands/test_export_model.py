@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
 from clozeline.extensions.published import writing
 from clozeline.extensions.published.commands.export_model import main as export_model
 from clozeline.extensions.published.conversion.export import model_without_weights
@@ -112,6 +113,7 @@ def test_an_empty_folder_gets_the_files_themselves(bert, tmp_path):
     assert export_model([str(bert), f"{tmp_path}/out"]) == 0
     assert (tmp_path / "out").stat().st_ino == number
     assert not [name for name in files_of(tmp_path / "out") if Path(name).parts[0].startswith(".")]
+    assert fill_mask([f"{tmp_path}/out", "the ___ of"]) == 0
 
 
 def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
