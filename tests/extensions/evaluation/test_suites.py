@@ -417,7 +417,7 @@ def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
     run, task = run_and_task
 
     assert evaluate([str(run), "probe=layers"]) == 64
-    assert "task=... is missing" in capsys.readouterr().err
+    assert "'task' is missing" in capsys.readouterr().err
 
     sets = make_sets(tmp_path)
 

@@ -39,7 +39,7 @@ def test_settings_and_options_are_those_of_the_call_from_python():
 
     assert str(shown_of("masked_lm", "It is raining again.", *words)) == str(wanted)
     assert str(shown_of("masked_lm", "seed=3")) == str(shown_of("seed=3", "masked_lm"))
-    assert "a=3" in str(shown_of("masked_lm", "a=3 is what it says.")).replace(" ", "")
+    assert "a=3" in str(shown_of("masked_lm", "text=a=3 is what it says.")).replace(" ", "")
 
 
 @pytest.mark.parametrize(
