@@ -11,9 +11,9 @@ from clozeline.model.generation.decoding import Decoding
     "options",
     [
         *(
-            {"top_k": 5},
-            {"top_p": 0.5},
-            {"temperature": 0.5},
+            {"mode": "greedy", "top_k": 5},
+            {"mode": "greedy", "top_p": 0.5},
+            {"mode": "greedy", "temperature": 0.5},
             {"width": 2},
             {"mode": "sample", "length_penalty": 1.0},
         ),
