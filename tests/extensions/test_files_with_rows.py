@@ -126,7 +126,9 @@ def test_files_of_text(tmp_path, name):
 
     bad = [line for line in lines if line.startswith("!")]
 
-    assert [line for line in predict(path) if line != "!blank_line"] == lines if lines else True
+    predicted = [line for line in predict(path) if line != "!blank_line"]
+    # tables guess the encoding
+    assert not lines or predicted == (whole.splitlines() if bad else lines)
 
     for command in (passages, decontaminate, read_allowed, read_list):
         if bad or (not lines and command in (passages, read_allowed)):

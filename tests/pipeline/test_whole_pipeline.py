@@ -52,10 +52,10 @@ def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_pa
         ("clean.sources={novles: {filters: []}}", 64, ["no input has this `source` label"]),
         (
             "input=noise.warc.gz",
-            69,
-            ["(records): 1 damaged", "no document was found in the input"],
+            64,
+            ["noise.warc.gz: 1 of 1 row cannot be read; first damaged"],
         ),
-        ("input=long.txt", 69, ["(documents): 1 too_long", "every document was rejected"]),
+        ("input=long.txt", 69, ["(documents): 1 too_long", "no document is left"]),
     ],
 )
 def test_mistakes_end_in_one_message(complete, tmp_path, monkeypatch, capsys, word, code, messages):

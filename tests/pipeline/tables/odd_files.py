@@ -109,7 +109,7 @@ ROWS = {
     "no-object.jsonl": (f"{line_of(HELLO)}\n[1]\n{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
     "latin1.jsonl": (
         f"{line_of(HELLO)}\n{line_of(CAFE)}\n".encode("latin-1"),
-        [HELLO, "!bad_utf8"],
+        BOTH,
     ),
     "nan.jsonl": (f'{line_of(HELLO)[:-1]}, "score": NaN}}\n{line_of(CAFE)}\n', BOTH),
     "double-key.jsonl": (line_of(CAFE).replace('{"text"', '{"text": "no", "text"') + "\n", [CAFE]),
@@ -131,7 +131,7 @@ ROWS = {
     ),
     "latin1.csv": (
         csv(HELLO).encode() + csv(CAFE).partition("\n")[2].encode("latin-1"),
-        [HELLO, "!bad_utf8"],
+        BOTH,
     ),
     "rows.tsv": (tsv(*BOTH), BOTH),
     "quotes.tsv": (tsv('"Hello there.', 'say "three"'), ['"Hello there.', 'say "three"']),

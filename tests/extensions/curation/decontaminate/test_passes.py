@@ -44,7 +44,7 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     )
     leaked = " ".join(text(4, 10).split()[8:30])
     rows = f"a film of no kind at all\t1\nanother one\t0\n{leaked}\t7\n".encode()
-    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n" + rows + b"\xff\t1\n\n")
+    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n" + rows + b"\x81\x8d\t1\n\n")
 
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 0
 
@@ -59,7 +59,7 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     assert counts["rejected"] == {"contaminated": 1}
     assert "dev.tsv: 1 row rejected as bad_utf8, 1 row rejected as blank_line" in caplog.text
 
-    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
+    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\x81\x8d\t7\n")
 
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
     assert (
