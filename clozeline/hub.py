@@ -51,7 +51,7 @@ TOKENIZER_FILES: Final = (
 _WEIGHTS: Final = (
     ("model.safetensors",),
     ("model.safetensors.index.json", "model-*-of-*.safetensors"),
-    ("adapter_config.json", "adapter_model.safetensors"),
+    ("adapter_config.json",),
 )
 """Groups of file patterns: weights in one file, weights in several files with an index, a peft
 adapter. Only the first group that the repository has completely is downloaded."""

@@ -148,7 +148,6 @@ MODEL_COMMANDS: Final = (
     "compress runs/encoder method=heads keep=1 output=models/heads",
     "compress models/imported method=int8 output=models/int8",
     "export-adapter runs/lora adapter",
-    "import-adapter adapter models/exported models/adapted",
     "extract-features models/imported input=items.txt output=features",
 )
 

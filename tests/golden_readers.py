@@ -15,7 +15,6 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.extensions.inference.feature_files import open_features
-from clozeline.extensions.published.commands import import_adapter
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -176,17 +175,10 @@ def scores_of(model):
 
 
 def read_models(folder):
-    """Return the scores of every model folder, of runs, and of an adapter that is imported anew."""
+    """Return the scores of every model folder, and of runs."""
     opened = [*sorted((folder / "models").iterdir()), *(folder / "runs" / n for n in FAMILY_RUNS)]
     with contextlib.chdir(folder):  # the base of an adapter has a relative path
-        found = {path.name: scores_of(TrainedModel.open(path)) for path in opened}
-    with tempfile.TemporaryDirectory() as temporary:
-        output = Path(temporary, "adapted")
-        words = [folder / "adapter", folder / "models" / "exported", output]
-        with contextlib.redirect_stdout(sys.stderr):
-            assert import_adapter.main([str(word) for word in words]) == 0
-        found["adapter"] = scores_of(TrainedModel.open(output))
-    return found
+        return {path.name: scores_of(TrainedModel.open(path)) for path in opened}
 
 
 FAMILY_RUNS = ("encoder", "decoder", "tuned", "lora", "pruned", "student")

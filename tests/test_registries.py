@@ -86,7 +86,6 @@ def test_every_key_is_in_a_configuration_or_a_page(part):
 NAMED_BY_HAND = {
     "published forms read the heads and adapters that they write": (
         "extensions/published/conversion/adapter_export.py",
-        "extensions/published/conversion/adapter_import.py",
         "extensions/tasks/sets/chat_template.py",
         "pipeline/tokenize/published/auto_tokenizer.py",
         "pipeline/tokenize/published/importing.py",

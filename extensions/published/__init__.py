@@ -1,4 +1,4 @@
-"""Import and export models and adapters in the forms of transformers and peft.
+"""Import and export models in the form of transformers, and export adapters for peft.
 
 Files import torch.
 """

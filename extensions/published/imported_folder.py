@@ -5,7 +5,6 @@ from pathlib import Path
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import adapter_of
 from clozeline.configuration.overrides import dump_yaml
-from clozeline.extensions.published.conversion.adapter_import import PEFT_CONFIG
 from clozeline.extensions.published.conversion.published_texts import CONFIG, find_published
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.hub import origin_of
@@ -27,9 +26,9 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
 
     The tokenizer is already there.
 
-    `source` is a folder of transformers or peft, one in our format, or a run.
+    `source` is a folder of transformers, one in our format, or a run.
     """
-    files = (MODEL, CONFIG, PEFT_CONFIG, "config.yaml")
+    files = (MODEL, CONFIG, "config.yaml")
     described = next(source / name for name in files if (source / name).is_file())
     config: dict[str, object] = adapter_of(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
@@ -56,7 +55,6 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": fingerprint_of(folder / TOKENIZER),
-        **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
         "published": find_published(source),
     }
 

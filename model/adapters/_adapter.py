@@ -140,10 +140,10 @@ Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_check_patterns)]
 """Regular expressions of complete path components: `query` is every path ending in `.query`."""
 
 
-def matches(pattern: str, path: str, key: str = "model.adapter") -> bool:
-    """Return whether the last components of a path match a pattern; `key` names it in messages."""
+def matches(pattern: str, path: str) -> bool:
+    """Return whether the last components of a path match a pattern."""
     parts = path.split(".")
-    with use_pattern(key, pattern) as expression:
+    with use_pattern("model.adapter", pattern) as expression:
         return any(expression.fullmatch(".".join(parts[start:])) for start in range(len(parts)))
 
 

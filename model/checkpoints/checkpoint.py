@@ -36,7 +36,7 @@ class Checkpoint:
     """tensors, by transformers' names, that a transformers class saves but our model does not read:
     an export to this class contains them again"""
     trained: tuple[str, ...] = ()
-    """parameters of the head that were trained with an imported adapter"""
+    """parameters of the head that a run trained with its adapter"""
     published: Mapping[str, str] = field(default_factory=dict)
     """texts of the config.json and generation_config.json that an export starts from"""
     fingerprint: str | None = None

@@ -44,7 +44,7 @@ class ImportRecord:
     config: str
     """xxh3-128 (hex) of model.yaml"""
     trained: list[str] = field(default_factory=list)
-    """parameters of the head that were trained with an imported adapter"""
+    """not read: parameters trained with an adapter of peft, which 0.1.0 could import"""
     published: dict[str, str] = field(default_factory=dict)
     """texts of the publisher's config.json and generation_config.json"""
 

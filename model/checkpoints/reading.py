@@ -101,7 +101,6 @@ def _read_our_folder(folder: Path, *, quantized: bool) -> Checkpoint:
     check_shapes(tensors, shapes, str(weights))
     check_values(stored, str(weights))
     ids = record.token_ids
-    trained = tuple(record.trained)
     return Checkpoint(
         config,
         rows,
@@ -112,7 +111,6 @@ def _read_our_folder(folder: Path, *, quantized: bool) -> Checkpoint:
         tuple(absent),
         (),
         unread,
-        trained,
         fingerprint=None if record.tokenizer == "tokenizer" else record.tokenizer,
     )
 

@@ -19,7 +19,6 @@ PLACES = {
     "split.pattern": lambda pattern: [*ChapterSplit(pattern=pattern).iter_chapters(TEXT)],
     "freeze": lambda pattern: match_parameters("freeze", pattern, [TEXT]),
     "model.adapter": lambda pattern: matches(pattern, TEXT),
-    "alpha_pattern": lambda pattern: matches(pattern, f"x.{TEXT}", "adapter.json: alpha_pattern"),
 }
 
 

@@ -111,9 +111,9 @@ _OTHER_CONTENT = {*DAMAGES} - {"deleted", "a folder", "a link to nothing", "a li
 MEANT = {
     # texts of a user: any content may be meant so
     r"crawl/|/files/|/words/|^(texts|words|items1)\.txt": _OTHER_CONTENT,
-    # in a form of transformers or peft, which holds no hashes: a changed digit is another model,
+    # in a form of transformers, which holds no hashes: a changed digit is another model,
     # not a damaged one
-    r"^(exported1|peft1|imported1/tokenizer/source)/": {"flip", "digit", "swap"},
+    r"^(exported1|imported1/tokenizer/source)/": {"flip", "digit", "swap"},
     # files whose absence means something
     r"/(test\.tsv|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
@@ -124,7 +124,7 @@ MEANT = {
 }
 """Damages that give what may be meant so, by a pattern of the file."""
 _MEANT_BY_LINE = re.compile(
-    r"^import-adapter .* imported1/tokenizer/source/|^(new|rm) .* crawl/\S+ (deleted|a folder)$"
+    r"^(new|rm) .* crawl/\S+ (deleted|a folder)$"
     r"|^(evaluate|train) .*/metrics\.jsonl"
 )
 """Of the line, its file and the damage. The publisher's files hold no hashes: copied as they are,

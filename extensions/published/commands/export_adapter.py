@@ -1,4 +1,4 @@
-"""Export an adapter, trained by a run or imported, for peft: `clozeline export-adapter RUN DIR`.
+"""Export the adapter of a run for peft: `clozeline export-adapter RUN DIR`.
 
 DIR gets adapter_config.json and adapter_model.safetensors with the adapter and the head that was
 trained with the adapter. `peft.PeftModel.from_pretrained` loads DIR on top of the base model, which
@@ -18,7 +18,6 @@ from clozeline.extensions.published.conversion.class_fit import fit_to_class
 from clozeline.extensions.published.export_plan import base_weights, exported_form, with_row_length
 from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints.checkpoint import build_checkpoint
-from clozeline.model.registries import HEADS
 from clozeline.tools.command import ModelPath, OutputPath, run_as_script, run_tool
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.options import CheckpointChoice
@@ -51,7 +50,7 @@ class ExportAdapterOptions(CheckpointChoice):
     """A run with an adapter, and its export."""
 
     run: Annotated[ModelPath, Positional(0)]
-    """run that trained an adapter, or folder of an imported adapter"""
+    """run that trained an adapter"""
     output: Annotated[OutputPath, Positional(1, "DIR")]
     """new folder"""
     base: str = ""
@@ -62,34 +61,25 @@ class ExportAdapterOptions(CheckpointChoice):
 
 def _export(options: ExportAdapterOptions) -> None:
     run = TrainedModel.open(options.run, options.step, quantized=False)
-    checkpoint = run.checkpoint
-    if run.config:
-        checkpoint = with_row_length(checkpoint, run.recorded[0].max_length)
-    if checkpoint.config.adapter is None:
+    if run.config is None or run.config.model.adapter is None:
         raise ConfigurationError(
-            f"{options.run}: holds no adapter: export the model with clozeline export-model"
+            f"{options.run}: not a run that trained an adapter: export the model with clozeline "
+            "export-model"
         )
+    assert run.config.model.init_from is not None  # an adapter changes a model
+    checkpoint = with_row_length(run.checkpoint, run.recorded[0].max_length)
 
     # the base with the heads of the run, and with those that it had before
     model = build_checkpoint(checkpoint)
-    adapter = model.adapters.find(checkpoint.config.adapter.name)
+    adapter = model.adapters.find(run.config.model.adapter.name)
     base = replace(
         checkpoint,
         config=replace(checkpoint.config, adapter=None),
         tensors=base_weights(model),
         trained=(),
     )
-    original = base
-    source = None  # the adapter was imported
-
-    if run.config is not None and run.config.model.init_from is not None:
-        source = run.config.model.init_from.expanduser()
-        original = exported_form(TrainedModel.open(source, quantized=False))
-    elif checkpoint.trained:  # the imported head was not part of the base model
-        _, key_map = fit_to_class(base, base.model_type, body_alone=True)
-        heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
-        original = replace(base, config=replace(base.config, heads=heads))
-
+    source = run.config.model.init_from.expanduser()
+    original = exported_form(TrainedModel.open(source, quantized=False))
     original, key_map = fit_to_class(original, options.type or original.model_type, body_alone=True)
     config = original.config
     ids = original.token_ids
@@ -111,7 +101,7 @@ def _export(options: ExportAdapterOptions) -> None:
         title=" ".join(options.output.name.split()),
         kind=kind,
         parameters=parameters,
-        base=options.base or ("the base model of the import" if source is None else source.name),
+        base=options.base or source.name,
         path=options.base or "path/to/the/base",
         loader=export.loader,
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
@@ -119,16 +109,13 @@ def _export(options: ExportAdapterOptions) -> None:
 
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     with new_folder(options.output) as folder:
-        write_tensors(folder / "adapter_model.safetensors", export.tensors, export.metadata)
+        write_tensors(folder / "adapter_model.safetensors", export.tensors)
         publish_text(folder / "README.md", card)
         publish_json(folder / "adapter_config.json", config_keys)
 
-    origin = f"imported from {options.run}" if source is None else f"step {run.step}"
-    print(f"{options.output}: {kind}, {parameters:,} parameters, {origin}")
+    print(f"{options.output}: {kind}, {parameters:,} parameters, step {run.step}")
     for module in export.config.get("modules_to_save", ()):
         print(f"  with the trained head {module}")
-    if source is None:
-        return
     if (source / "config.json").is_file():
         print(f"  base model: {source}, loaded by {export.loader}")
     else:

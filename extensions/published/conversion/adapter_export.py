@@ -1,6 +1,5 @@
 """Export an adapter in peft's format: adapter_config.json, and tensors by transformers' names."""
 
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -41,8 +40,6 @@ _PREFIX_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
 _PROMPT_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
 """Task types for which peft can compute a prompt: the states of the prompt, which come before those
 of the row, do not change the scores."""
-HEAD_KEYS: Final = "clozeline_head"
-"""Metadata key of adapter_model.safetensors with the keys of config.json that describe a head."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,6 @@ class AdapterExport:
     """content of adapter_config.json"""
     tensors: dict[str, Tensor]
     """content of adapter_model.safetensors"""
-    metadata: dict[str, str]
-    """metadata of adapter_model.safetensors: keys of config.json that describe a head, which peft
-    does not store"""
     class_config: dict[str, Any]
     """config.json of the transformers class that has the model's head"""
     loader: str
@@ -96,10 +90,10 @@ def export_adapter(
         keys, tensors = _export_lora(adapter, key_map, checkpoint)
         name_prefix = "base_model.model."
     elif isinstance(adapter, Prefix):
-        check_prefix(adapter, key_map, config, task)
+        _check_prefix(adapter, key_map, config, task)
         keys, tensors = _export_vectors(adapter, config)
     elif isinstance(adapter, Prompt):
-        check_prompt(adapter, task)
+        _check_prompt(adapter, task)
         keys, tensors = _export_vectors(adapter, config)
     else:
         expected = "expected lora, prefix or prompt; export_model merges bitfit into the weights"
@@ -117,14 +111,9 @@ def export_adapter(
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
     if heads:
         keys["modules_to_save"] = sorted(heads)
-    # peft stores no labels: write them as metadata of the file
-    head_keys = {
-        key: export.config[key] for key in ("id2label", "problem_type") if key in export.config
-    }
     return AdapterExport(
         dict(sorted(keys.items())),
         dict(sorted(tensors.items())),
-        {"format": "pt", **({HEAD_KEYS: json.dumps(head_keys)} if head_keys else {})},
         export.config,
         export.loader,
     )
@@ -197,7 +186,7 @@ def _export_lora(
 # -- prefix and prompt --------------------------------------------------------------------------
 
 
-def check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
+def _check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
     """Raise ConfigurationError if peft's class would compute something else, or nothing."""
     if key_map.model_type not in _PREFIX_TYPES or config.architecture != "decoder":
         reason = (
@@ -212,7 +201,7 @@ def check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: st
     raise ConfigurationError(f"adapter prefix: peft cannot compute it: {reason}")
 
 
-def check_prompt(adapter: Prompt, task: str | None) -> None:
+def _check_prompt(adapter: Prompt, task: str | None) -> None:
     """Raise ConfigurationError if peft's class would compute something else, or nothing."""
     if task not in _PROMPT_TASKS or len(adapter.parts) != 1:
         raise ConfigurationError(

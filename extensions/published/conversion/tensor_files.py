@@ -30,6 +30,12 @@ _WRAPPER_KEYS: Final = ("state_dict", "model_state_dict")
 """Keys of a torch file under which some programs put all tensors."""
 
 
+def has_tensors(folder: Path) -> bool:
+    """Return whether a folder has the tensors of a model."""
+    names = (name + end for name in _SINGLE_FILES for end in ("", ".index.json"))
+    return any((folder / name).is_file() for name in names)
+
+
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the tensors of a folder and their files; safetensors take precedence over torch files.
 

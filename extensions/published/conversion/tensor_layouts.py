@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -167,21 +166,3 @@ def join_updates(
     # the outputs of a group are next to each other
     b = torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
     return Update(a, b, first.scale)
-
-
-def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
-    """Return the updates of our maps from the update of a fused map; an unchanged map has none.
-
-    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all
-    maps have the same A.
-    """
-    parts = {name: extract_part(update.b, target) for name, target in siblings.items()}
-    columns = {name: part.any(dim=0).nonzero().flatten().tolist() for name, part in parts.items()}
-    reached = [name for name in parts if columns[name]] or list(parts)
-    all_columns = list(range(len(update.a)))
-    if list(chain.from_iterable(columns[name] for name in reached)) != all_columns:
-        columns = dict.fromkeys(reached, all_columns)
-    return {
-        name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale)
-        for name in reached
-    }

@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError, WeightsError, join_names
 from clozeline.extensions.published.conversion.published_texts import CONFIG, store_published
 from clozeline.extensions.published.conversion.task_heads import label_note
-from clozeline.extensions.published.conversion.tensor_files import read_tensors
+from clozeline.extensions.published.conversion.tensor_files import has_tensors, read_tensors
 from clozeline.extensions.published.conversion.tensor_layouts import exported_shapes, import_tensors
 from clozeline.extensions.published.conversion.type_selection import find_class_map, find_form
 from clozeline.model.checkpoints.checkpoint import Checkpoint, check_shapes, parameter_shapes
@@ -80,6 +80,17 @@ _IGNORED_KEYS: Final = frozenset(
 )
 """Keys of config.json that do not change the logits of an evaluation."""
 
+PEFT_CONFIG: Final = "adapter_config.json"
+_TASK_LOADERS: Final = {
+    "SEQ_CLS": "SequenceClassification",
+    "TOKEN_CLS": "TokenClassification",
+    "QUESTION_ANS": "QuestionAnswering",
+    "CAUSAL_LM": "CausalLM",
+    "SEQ_2_SEQ_LM": "Seq2SeqLM",
+}
+"""Endings of the auto class for each of peft's task types; without one, it is that of a masked
+language model."""
+
 
 class TransformersFolderSource(ModelSource):
     """Folders of transformers."""
@@ -87,9 +98,11 @@ class TransformersFolderSource(ModelSource):
     expected = "config.json and weights, as transformers writes them"
 
     def holds(self, folder: Path) -> bool:
-        return (folder / CONFIG).is_file()
+        return (folder / CONFIG).is_file() or (folder / PEFT_CONFIG).is_file()
 
     def read(self, folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
+        if (folder / PEFT_CONFIG).is_file() and not has_tensors(folder):
+            raise ConfigurationError(_explain_merge(folder))
         config_json = read_checkpoint_json(folder / CONFIG)
 
         with _naming(folder / CONFIG):
@@ -252,3 +265,23 @@ def _drop_copies(
             )
 
     return unique
+
+
+def _explain_merge(folder: Path) -> str:
+    """Say how peft merges an adapter into its base, which is then a folder of transformers."""
+    keys = read_checkpoint_json(folder / PEFT_CONFIG)
+    where = f"{folder / PEFT_CONFIG}: {keys.get('peft_type')}: expected a model, got an adapter"
+    if "num_virtual_tokens" in keys:
+        return f"{where} of vectors, which peft cannot merge: train model.adapter on its base"
+    task = _TASK_LOADERS.get(str(keys.get("task_type")), "MaskedLM")
+    loader = (keys.get("auto_mapping") or {}).get("base_model_class", f"AutoModelFor{task}")
+    base = keys.get("base_model_name_or_path") or "BASE"
+    merged = f"{folder}-merged"
+    merge = f"peft.PeftModel.from_pretrained(base, {str(folder)!r}).merge_and_unload()"
+    return (
+        f"{where} of peft; merge it in Python, with num_labels=N after the base if it has N "
+        f"classes, and give {merged}:\n"
+        "  import peft, transformers\n"
+        f"  base = transformers.{loader}.from_pretrained({base!r})\n"
+        f"  {merge}.save_pretrained({merged!r})"
+    )

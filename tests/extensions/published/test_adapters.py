@@ -1,25 +1,24 @@
-"""Adapters of runs as peft loads them, and those of peft as other commands read them."""
+"""Adapters of runs as peft loads them, and merges them into models that we read."""
 
 import json
 import re
-import shutil
+import textwrap
 
 import pytest
 import torch
-import transformers
-from safetensors.torch import load_file
 
 from clozeline.extensions.published.commands.export_adapter import main as export_adapter
-from clozeline.extensions.published.commands.export_model import main as export_model
-from clozeline.extensions.published.commands.import_adapter import main as import_adapter
+from clozeline.extensions.published.commands.import_model import main as import_model
 from clozeline.model.checkpoints.reading import read_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.configuration.model_source import with_source
 from tests.distributed import RankPool
 from tests.extensions.published.peers import saved
 from tests.extensions.tasks.task_runs import start
-from tests.model.adapters.adapted_models import disturbed, peft
+from tests.model.adapters.adapted_models import peft
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
+from tests.refusals import refused
 from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT
@@ -146,9 +145,7 @@ def test_refusals_say_why_before_anything_is_written(folder, capsys):
     new = folder / "refused"
 
     assert export_adapter([f"{folder}/plain", str(new)]) == 64
-    assert (
-        "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
-    )
+    assert "export the model with clozeline export-model" in capsys.readouterr().err
     assert export_adapter([f"{folder}/bottleneck", str(new)]) == 64
     assert "adapter bottleneck: peft cannot store it" in capsys.readouterr().err
     assert export_adapter([f"{folder}/lora", f"{folder}/base"]) == 64
@@ -156,79 +153,32 @@ def test_refusals_say_why_before_anything_is_written(folder, capsys):
     assert not new.exists()
 
 
-@pytest.fixture(scope="module")
-def published(folder, tmp_path_factory):
-    """A base of transformers, what peft saved on it, and its import."""
-    published = tmp_path_factory.mktemp("imported")
-    shutil.copytree(folder / "base", published / "base")
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(
-        published / "base", num_labels=2
-    )
-    heads = ["classifier", "bert.pooler.dense"]
-    config = peft().LoraConfig(
-        task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=heads
-    )
-    model = peft().get_peft_model(theirs, config)
-    disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
-    model.save_pretrained(published / "peft")
-    torch.save(model, published / "model.pt")
+def test_the_lines_of_the_refusal_merge_an_adapter(folder, capsys):
+    saved = folder / "saved"
+    assert export_adapter([f"{folder}/lora", str(saved), "--base", f"{folder}/base"]) == 0
+    with refused(r"adapter_config.json: LORA"):
+        with_source({"init_from": str(saved)})
+    capsys.readouterr()
+    assert import_model([str(saved), f"{folder}/none"]) == 64
 
-    assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 0
-
-    return published
+    peft()
+    exec(textwrap.dedent(capsys.readouterr().err.partition("\n")[2]))
+    ids, scores = own_scores(folder / "lora", folder / "task/out/tasks/sst2/dev")
+    merged = TrainedModel.open(folder / "saved-merged")
+    found = compute_row_scores(merged, ids[0], "classification")
+    assert (found - scores[0]).abs().max() <= 1e-5
 
 
-def test_the_export_is_what_was_imported(published, capsys):
-    assert (published / "own/tokenizer/vocabulary.json").is_file()
-    assert export_adapter([f"{published}/own", f"{published}/again", "base=org/base"]) == 0
-    assert "LORA" in capsys.readouterr().out
-
-    before, after = (
-        load_file(published / name / "adapter_model.safetensors") for name in ("peft", "again")
-    )
-
-    assert before.keys() == after.keys()
-    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
-
-    card = (published / "again/README.md").read_text()
-
-    assert "only with one model, org/base." in " ".join(card.split())
-    assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in card
-
-
-def test_a_merge_gives_the_scores_of_peft(published):
-    assert export_model([f"{published}/own", f"{published}/merged"]) == 0
-
-    merged = transformers.AutoModelForSequenceClassification.from_pretrained(published / "merged")
-    theirs = torch.load(published / "model.pt", weights_only=False).eval()
-    ids = torch.tensor([[2, 5, 6, 3]])
-    with torch.no_grad():
-        assert (merged.eval()(ids).logits - theirs(ids).logits).abs().max() <= 1e-5
-
-
-def test_it_is_trained_further_and_resumed(folder, published):
-    sets = folder / "task/out/tasks/sst2"
-    pool = RankPool(1)
-    keys = {"model": {"init_from": f"{published}/own"}, "evaluate__max_rows": 0}
-
-    for steps in (1, 2):  # the second start resumes
-        config = write_config(
-            published / f"{steps}.yaml",
-            sets / "train",
-            published / "run",
-            **keys,
-            steps=steps,
-            optimizer__learning_rate=1e-6,
-            checkpoint__allow_changed=["schedule"],
-        )
-
-        assert pool.run(start, config) == [0]
-
-    pool.close()
-    weights = dict(TrainedModel.open(published / "run").model.named_parameters())
-    before = read_checkpoint(published / "own")
-    for name, tensor in before.tensors.items():
-        if name.startswith("heads."):  # another one here: its labels have names
-            continue
-        moved = (weights[name][: len(tensor)] - tensor).abs().max()
-        assert (0 < moved <= 1e-4) if name.startswith("adapters.") else moved == 0, name
+@pytest.mark.parametrize(
+    ("keys", "way_out"),
+    [
+        ({"num_virtual_tokens": 3, "peft_type": "PREFIX_TUNING"}, "train model.adapter"),
+        ({"auto_mapping": {"base_model_class": "BertModel"}}, "transformers.BertModel"),
+        ({"task_type": "CAUSAL_LM", "base_model_name_or_path": "gpt2"}, r"CausalLM.*\('gpt2'\)"),
+    ],
+)
+def test_an_adapter_is_no_model(tmp_path, keys, way_out):
+    (tmp_path / "adapter_config.json").write_text(json.dumps(keys))
+    (tmp_path / "config.json").write_text("{}")
+    with refused(f"(?s)adapter_config.json: .*{way_out}"):
+        read_checkpoint(tmp_path)
