@@ -26,7 +26,7 @@ from clozeline.train.logs.cost_estimate import (
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.plan import plan_lines
+from clozeline.train.logs.plan import describe_plan, plan_lines
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import TrainingJob, train
@@ -151,10 +151,11 @@ def _build_and_train(
     # announce the start: model and cost, or the checkpoint
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = [*point.choices, starting.unread, *plan_lines(cost)]
+    plan = describe_plan(cost)
+    lines = [*point.choices, starting.unread, *plan_lines(plan)]
     if point.saved is None:
-        lines = describe_start(point, untrained_heads, starting, datasets, cost, measured)
-    announce_start(point, lines, engine, display, journal, cost)
+        lines = describe_start(point, untrained_heads, starting, datasets, cost, measured, plan)
+    announce_start(point, lines, engine, display, journal, plan)
 
     # watch the data, the records and the time
     streams = [stream, *(heldout_set.stream for heldout_set in heldout)]

@@ -1,6 +1,6 @@
 """Say what a run will do, in the same words in a dry run, at a start and in the report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from clozeline.errors import plural
@@ -120,10 +120,11 @@ def describe_unfallen_rate(config: TrainConfig) -> str:
     )
 
 
-def describe_cost(cost: CostEstimate, operations: float) -> Iterator[str]:
+def describe_cost(cost: CostEstimate, operations: float, plan: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of a new run: its model, what it will do, time and memory.
 
-    `operations`: FLOPs per second of one rank, from which the least time follows.
+    `operations`: FLOPs per second of one rank, from which the least time follows; `plan`: what
+    `describe_plan` returns.
     """
     config = cost.config
     size = cost.world_size
@@ -132,7 +133,7 @@ def describe_cost(cost: CostEstimate, operations: float) -> Iterator[str]:
     yield f"model      {sum(parts.values()):,} parameters: {counts}"
     length = cost.tokens / cost.rows_by_set.total()
     yield f"data       {cost.datasets.rows:,} rows of about {short(length)} tokens"
-    yield from plan_lines(cost)
+    yield from plan_lines(plan)
 
     # FLOPs and time
     training = cost.training_flops
@@ -156,9 +157,9 @@ def describe_cost(cost: CostEstimate, operations: float) -> Iterator[str]:
     )
 
 
-def plan_lines(cost: CostEstimate) -> list[str]:
+def plan_lines(plan: Mapping[str, str]) -> list[str]:
     """Return what a run will do as lines."""
-    return [f"{topic:<10} {text}" for topic, text in describe_plan(cost).items()]
+    return [f"{topic:<10} {text}" for topic, text in plan.items()]
 
 
 def _mebibytes(size: float) -> str:

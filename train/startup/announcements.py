@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clozeline.command import wrap_log
 from clozeline.configuration.config import to_data
@@ -44,10 +44,11 @@ def describe_start(
     datasets: Datasets,
     cost: CostEstimate,
     operations: float,
+    plan: Mapping[str, str],
 ) -> list[str]:
     """Return the lines on a new run: its model, its cost, and what is not read or read too often.
 
-    `operations`: FLOPs per second of one rank.
+    `operations`: FLOPs per second of one rank; `plan`: what the run will do, by topic.
     """
     model = point.config.model
     lines = []
@@ -59,7 +60,7 @@ def describe_start(
         *starting.lines,
         *unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], model),
         *point.choices,
-        *describe_cost(cost, operations),
+        *describe_cost(cost, operations, plan),
         *describe_rereading(datasets.phases, cost.rows_by_set),
     ]
 
@@ -95,7 +96,7 @@ def announce_start(
     engine: Engine,
     display: Display,
     journal: Journal,
-    cost: CostEstimate,
+    plan: Mapping[str, str],
 ) -> None:
     """Print the lines of a start, for a resumed run also its checkpoint, and write the event.
 
@@ -105,7 +106,7 @@ def announce_start(
         engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
-        cost: says what the run will do, which the report repeats.
+        plan: what the run will do, by topic, which the report repeats.
     """
     now = point.state
     saved = point.saved
@@ -113,7 +114,7 @@ def announce_start(
         "shape": now.shape,
         "charts": [to_data(chart) for hook in engine.hooks for chart in hook.charts],
         "unit": unit_of(engine.heads.values()),
-        "plan": describe_plan(cost),
+        "plan": plan,
     }
     said = [*lines]
 
@@ -175,7 +176,8 @@ def dry_run(config: TrainConfig) -> int:
         lines += filter(None, [starting.unread, point.resume_note(), point.schedule_note()])
         measured = operations_per_second(device, config.precision)
         cost = estimate_cost(config, starting.model, datasets, size)
-        lines += describe_start(point, untrained_heads, starting, datasets, cost, measured)
+        plan = describe_plan(cost)
+        lines += describe_start(point, untrained_heads, starting, datasets, cost, measured, plan)
         lines += ["dry run: everything fits together", ""]
         sys.stdout.write(wrap_log(redact_text("\n".join(lines))))
 

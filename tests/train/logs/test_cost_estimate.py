@@ -13,7 +13,7 @@ from clozeline.train.logs.cost_estimate import (
     estimate_memory,
     peak_of,
 )
-from clozeline.train.logs.plan import describe_cost
+from clozeline.train.logs.plan import describe_cost, describe_plan
 from tests.refusals import refused
 from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, write_set
 from tests.train.objective_sets import write_objective_sets
@@ -156,7 +156,8 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
         model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9
     )
 
-    said = "\n".join(describe_cost(estimate_cost(config, model, datasets, 2), 1e9))
+    cost = estimate_cost(config, model, datasets, 2)
+    said = "\n".join(describe_cost(cost, 1e9, describe_plan(cost)))
 
     assert "16 rows per step: 2 ranks x 4 micro-batches x 2 rows" in said
 
@@ -228,7 +229,7 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
     for steps, read in ((2, ("192 tokens", "80%")), (3, ("240 tokens", "1 times"))):
         config = tiny(steps=steps, schedule={"name": "wsd"}, gradient_clipping=0.7, **changes)
         short = estimate_cost(config.with_horizon(steps), model, datasets, 1)
-        said = "\n".join(describe_cost(short, 1e9))
+        said = "\n".join(describe_cost(short, 1e9, describe_plan(short)))
 
         assert all(
             part in said for part in ("20 rows of about 12 tokens", "1 - sqrt", "0.7", *read)
