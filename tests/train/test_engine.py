@@ -4,11 +4,21 @@ import weakref
 import pytest
 import torch
 
+from clozeline.model.build import build_model
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
 from tests.matrices import mark_slow_after
-from tests.train.synthetic import RandomBatch, RandomSource, build, global_loss, tiny, train_steps
+from tests.train.synthetic import (
+    VOCABULARY,
+    RandomBatch,
+    RandomSource,
+    build,
+    global_loss,
+    tiny,
+    train_steps,
+)
 
 
 def losses(world, config, steps):
@@ -18,9 +28,15 @@ def losses(world, config, steps):
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
 
+def begin_at_stage_3(world):
+    config = tiny(zero__stage=3)
+    build_model(config.model, VOCABULARY, {}, seed=1, placement=placement_of(config, world))
+
+
 def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
     """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second
-    copy of the weights."""
+    copy of the weights, also where a start at stage 3 was refused after its model was built."""
+    one_rank.run(begin_at_stage_3)
     plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
     assert others == [plain, plain]
     ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=2))
