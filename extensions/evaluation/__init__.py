@@ -1,4 +1,4 @@
-"""Score models on tasks, texts, minimal pairs, facts and layers, and answer by prompts.
+"""Score models on tasks, texts, minimal pairs and layers, and answer by prompts.
 
 Files outside of `commands` import torch.
 """

@@ -187,24 +187,6 @@ def _score_copies(
     return torch.cat(parts)
 
 
-def candidate_scores(
-    model: Model,
-    rows: Sequence[Sequence[int]],
-    positions: Sequence[int],
-    candidates: Sequence[int],
-) -> Tensor:
-    """Return the score of each candidate at one position of each row, fp32 [rows, candidates].
-
-    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are already masked.
-    """
-    named_head = _find_masked_lm_head(model)
-    results = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states_at_positions(model, named_head, rows, positions):
-        with torch.no_grad():
-            results[batch] = named_head[1].logits(states).float()[:, list(candidates)].cpu()
-    return results
-
-
 def logits_at_masks(
     model: Model,
     rows: Sequence[Sequence[int]],

@@ -5,8 +5,6 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.curation.decontaminate.evaluation_items import EvaluationFile, read_items
-from clozeline.extensions.evaluation.last_word_prediction import read_passages
-from clozeline.extensions.evaluation.masked_facts import read_facts
 from clozeline.extensions.evaluation.minimal_pairs import read_pairs
 from clozeline.extensions.evaluation.prompting.template import Template, read_rows
 from clozeline.extensions.tasks.readers import Rejected
@@ -64,17 +62,9 @@ def pairs(path):
     return [pair.good for pair in read_pairs(path)]
 
 
-def facts(path):
-    return [fact.before.strip() for fact in read_facts(path)]
-
-
-def passages(path):
-    return read_passages(path)
-
-
 COUNT = (ingest, tasks, predict, prompt)
 """Commands that count a row that cannot be read, and go on."""
-STOP = (texts, pairs, facts, passages, decontaminate)
+STOP = (texts, pairs, decontaminate)
 """Commands whose scores mean nothing without a row: they stop at it, and say which."""
 
 
@@ -102,7 +92,7 @@ def test_rows(tmp_path, name, command):
 @pytest.mark.parametrize("name", NO_ROWS)
 def test_files_without_a_row_give_no_text(tmp_path, name, command):
     path = write(tmp_path, name, NO_ROWS[name])
-    if command in (pairs, facts) and name.startswith(("number", "null")):
+    if command is pairs and name.startswith(("number", "null")):
         pytest.skip("other columns than `text` are read")
     found = []
     error = ""
@@ -130,8 +120,8 @@ def test_files_of_text(tmp_path, name):
     # tables guess the encoding
     assert not lines or predicted == (whole.splitlines() if bad else lines)
 
-    for command in (passages, decontaminate, read_allowed, read_list):
-        if bad or (not lines and command in (passages, read_allowed)):
+    for command in (decontaminate, read_allowed, read_list):
+        if bad or (not lines and command is read_allowed):
             with pytest.raises((ConfigurationError, IntegrityError)) as raised:
                 list(command(path))
             assert name in str(raised.value)

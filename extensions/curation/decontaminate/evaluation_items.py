@@ -4,7 +4,7 @@ import glob
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -21,16 +21,8 @@ from clozeline.pipeline.tables import (
 )
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
-_MASK: Final = "[MASK]"
-_LAYOUTS: Final = (
-    ("text",),
-    ("fields",),
-    ("sentence_good", "sentence_bad"),
-    ("good", "bad"),
-    ("masked_sentence",),
-    ("masked_sentences",),
-)
-"""Columns with the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
+_COLUMNS: Final = ("text", "fields")
+"""columns, of which one has the texts of an item"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +139,7 @@ def _read_untasked_rows(
     file: EvaluationFile, limits: InputLimits
 ) -> Iterator[EvaluationItem | None]:
     """Yield the items of a text file or a table, and None for each empty line."""
-    layout: tuple[str, ...] = ()
+    column = ""
     is_text = ".txt" in file.path.suffixes
     for row, fields in (
         read_text_lines(file.path, limits) if is_text else _open_table(file, limits).rows()
@@ -159,16 +151,14 @@ def _read_untasked_rows(
             yield EvaluationItem(row, str(row), (str(fields),)) if has_text else None
             continue
 
-        layout = layout or next((names for names in _LAYOUTS if fields.keys() >= set(names)), ())
-        texts = [[*iterate_strings(fields.get(name))] for name in layout]
-        if not texts or not all(texts):
+        column = column or next((name for name in _COLUMNS if name in fields), "")
+        texts = tuple(iterate_strings(fields.get(column)))
+        if not texts:
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
 
-        answer = str(fields.get("obj_label", _MASK))  # fills the mask of a fact
-        filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
         # files cannot hold a lone surrogate
         name = str(fields.get("id", row)).encode("utf-8", "replace").decode()
-        yield EvaluationItem(row, name, filled)
+        yield EvaluationItem(row, name, texts)
 
 
 def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
@@ -186,9 +176,8 @@ def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
 
 
 def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
-    known = ", ".join(" and ".join(names) for names in _LAYOUTS)
     return ConfigurationError(
         f"decontaminate.against: {file.path}: expected text (.txt) with one item per line, or a "
-        f"table or JSON lines with one of {known}; got {got}. For the files of a task, name the "
-        f"reader: {{path: {file.path}, reader: {{name: squad}}}}"
+        f"table or JSON lines with {' or '.join(_COLUMNS)}; got {got}. For the files of a task, "
+        f"name the reader: {{path: {file.path}, reader: {{name: squad}}}}"
     )

@@ -127,18 +127,15 @@ class PerplexityOptions(Scored):
 class SuiteOptions(Scored):
     """Items that any language model can be scored on."""
 
-    suite: Annotated[Literal["blimp", "pairs", "lambada", "lama", "lm_eval"], ChoosesMode()]
+    suite: Annotated[Literal["blimp", "pairs", "lm_eval"], ChoosesMode()]
     """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK
-    and entity tracking; lambada: passages whose last word is predicted; lama: sentences with a
-    masked word; lm_eval: tasks of EleutherAI's harness"""
+    and entity tracking; lm_eval: tasks of EleutherAI's harness"""
     input: Path
     """file of the suite, or the folder with its files"""
     score: Score | None = None
     pairs: Positive | None = None
     """blimp, pairs: maximum number of pairs per paradigm; default: all"""
     baseline: Path | KeyedTexts | None = None
-    candidates: Path | None = None
-    """lama: file with the candidate words, one per line; default: the words of all facts"""
     tasks: tuple[str, ...] = ()
     """lm_eval: names of the tasks"""
     normalize: NormalForm = "prose"
@@ -149,22 +146,11 @@ class SuiteOptions(Scored):
 
     def scores(self, trained: TrainedModel) -> Scores:
         """Return the scores of the items."""
-        from clozeline.extensions.evaluation import (
-            last_word_prediction,
-            lm_eval_tasks,
-            masked_facts,
-            minimal_pairs,
-        )
+        from clozeline.extensions.evaluation import lm_eval_tasks, minimal_pairs
 
         if self.suite == "lm_eval":
             scores = lm_eval_tasks.task_scores(trained, self.tasks, self.input, self.normalize)
             lines = lm_eval_tasks.task_lines
-        elif self.suite == "lambada":
-            scores = last_word_prediction.score(trained, self.input, self.normalize)
-            lines = last_word_prediction.last_word_lines
-        elif self.suite == "lama":
-            scores = masked_facts.score(trained, self.input, self.candidates, self.normalize)
-            lines = masked_facts.fact_lines
         else:
             scores = minimal_pairs.score(
                 trained, self.input, self.pairs, self.baseline, self.score, self.normalize

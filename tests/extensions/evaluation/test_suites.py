@@ -1,4 +1,4 @@
-"""Minimal pairs, last words, facts and layers, against the model's own scores of one text at a
+"""Minimal pairs and layers, against the model's own scores of one text at a
 time."""
 
 import json
@@ -8,10 +8,7 @@ import pytest
 
 from clozeline import HOME
 from clozeline.errors import IntegrityError
-from clozeline.extensions.evaluation import masked_facts
 from clozeline.extensions.evaluation.commands.evaluate import main as evaluate
-from clozeline.extensions.evaluation.last_word_prediction import last_word_lines, read_passages
-from clozeline.extensions.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.extensions.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.extensions.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
@@ -19,7 +16,6 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline import task_files
 from tests.pipeline.task_files import make_sets, write_recipe_of, write_vocabulary
 from tests.refusals import refused
-from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run_on
 
 PAIRS = [
@@ -184,174 +180,6 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
 
 
-PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
-
-
-def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
-    (run, trained), file = decoder, tmp_path / "passages.jsonl"
-    end = trained.tokenizer.vocabulary.specials["eos"]
-    row = [end, *trained.tokenizer.encode(["the page of"])[0].ids.tolist()]
-    for _ in range(3):  # a passage that ends as the model would write
-        row.append(int(compute_row_scores(trained, row, "lm")[-1].argmax()))
-    own = trained.tokenizer.decode(row[1:])
-    passages = [*PASSAGES, own]
-    file.write_text("".join(f"{json.dumps({'text': text})}\n" for text in [*passages, "alone"]))
-    right = 0
-    total = 0.0
-
-    for text in passages:
-        before = len(text.strip().rsplit(maxsplit=1)[0])
-        encoding = trained.tokenizer.encode([text.strip()])[0]
-        ids = [end, *encoding.ids.tolist()]
-        places = [
-            place + 1 for place, start in enumerate(encoding.starts.tolist()) if start >= before
-        ]
-        scores = compute_row_scores(trained, ids, "lm").log_softmax(-1)
-        right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
-        total += sum(float(scores[place - 1, ids[place]]) for place in places)
-
-    capsys.readouterr()
-
-    assert evaluate([str(run), "suite=lambada", f"input={file}", "normalize=none", "--json"]) == 0
-
-    found = json.loads(capsys.readouterr().out)
-
-    assert (found["n"], found["skipped"], found["accuracy"]) == (5, 1, right / 5)
-    assert found["nats"] == pytest.approx(-total / 5, rel=1e-4)
-
-
-def test_passages_of_lines(tmp_path):
-    """A line of plain text is a passage, as published; one word alone is no test."""
-    path = tmp_path / "test.txt"
-    path.write_text("one two\n\nthree\n four five \n")
-
-    assert read_passages(path) == ["one two", "three", "four five"]
-
-    path.write_text("one\n")
-    with refused("expected passages of two words or more"):
-        read_passages(path)
-
-
-WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]
-
-
-def line(text, word, relation=None):
-    named = {} if relation is None else {"predicate_id": relation}
-    return json.dumps({"masked_sentence": text, "obj_label": word, **named}) + "\n"
-
-
-def rank(trained, before, after, word, words, previous=0):
-    """Candidates that are at least as probable as the word."""
-    special = trained.tokenizer.vocabulary.specials
-    left, right = (one.ids.tolist() for one in trained.tokenizer.encode([before, after]))
-    ids = [special["cls"], *left, special["mask"], *right, special["sep"]]
-    scores = compute_row_scores(trained, ids, "masked_lm")[1 + len(left) - previous]
-    tokens = [trained.tokenizer.encode([f"x {one}"])[0].ids.tolist()[-1] for one in words]
-    own = scores[trained.tokenizer.encode([f"x {word}"])[0].ids.tolist()[-1]]
-    return sum(bool(scores[token] >= own) for token in tokens)
-
-
-def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
-    """A word of several tokens there is skipped; words that compete may come from a file."""
-    (run, trained), folder = encoder, tmp_path / "facts"
-    folder.mkdir()
-    words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
-
-    assert len(words) > 4
-
-    facts = [
-        ("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}")
-        for number in range(13)
-    ]
-    text = "".join(
-        line(f"{before} [MASK] {after}", word, name) for before, after, word, name in facts
-    )
-    (folder / "facts.jsonl").write_text(
-        text
-        + line("it [MASK].", "qzxkvqzxkv")
-        + line("[MASK] it", words[0], "start")
-        + line('it "[MASK]"', words[0], "quote")
-    )
-    (tmp_path / "words.txt").write_text("\n".join(words))
-
-    for given, compete in ((["candidates=" + f"{tmp_path}/words.txt"], words), ([], words[:4])):
-        capsys.readouterr()
-
-        assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
-
-        found = json.loads(capsys.readouterr().out)
-        ranks = [
-            rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts
-        ]
-        first = [at == 1 for at in ranks]
-
-        assert found["p_at_1"] == pytest.approx((sum(first[:9]) / 9 + sum(first[9:]) / 4) / 2)
-        assert "p_at_10" not in found  # of so few candidates, nearly all are among the first ten
-        assert (found["n"], found["skipped"], found["candidates"]) == (13, 3, len(compete))
-        assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
-        assert [one["n"] for one in found["relations"].values()] == [9, 4]
-
-    assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
-    assert "a share of 13 facts decides nothing" in capsys.readouterr().out
-
-
-def test_a_model_that_predicts_the_next_position_answers_before_the_mask(
-    encoder, tmp_path, monkeypatch
-):
-    _, trained = encoder
-    monkeypatch.setattr(type(trained), "predicts_next", True)
-    monkeypatch.setattr(masked_facts, "choose_score", lambda *_: None)
-    words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
-    facts = [(f"it was {number}", words[number % 5], words[number % 4]) for number in range(12)]
-    text = "".join(line(f"{before} [MASK] {after}", word, "R") for before, after, word in facts)
-    (tmp_path / "facts.jsonl").write_text(text)
-
-    found = masked_facts.score(trained, tmp_path / "facts.jsonl", None)
-
-    before_mask, at_mask = (
-        [
-            rank(trained, before, f" {after}", word, words[:4], place)
-            for before, after, word in facts
-        ]
-        for place in (1, 0)
-    )
-
-    assert before_mask != at_mask
-    assert found["p_at_1"] == pytest.approx(sum(at == 1 for at in before_mask) / 12)
-
-
-@pytest.mark.parametrize(
-    ("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)]
-)
-def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported):
-    facts = [Fact("a ", " b", "c", "R"), Fact("a ", " b", "d", "R")]
-    scores = _mean_over_relations(facts, np.array([3, 40]), candidates)
-    assert scores.get("p_at_10") == (0.5 if is_reported else None)
-
-
-def test_files(tmp_path):
-    path = tmp_path / "P19.jsonl"
-    path.write_text(
-        '{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n'
-    )
-
-    assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]
-
-    for text in (
-        '{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n',
-        '{"masked_sentence": "a [MASK]"}\n',
-    ):
-        path.write_text(text)
-        with pytest.raises(
-            IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"
-        ):
-            read_facts(path)
-
-    path.write_text("\n")
-    with refused(r"P19\.jsonl: expected rows of .*blank line"):
-        read_facts(path)
-
-
 FILLERS = ("film", "one", "with", "heart")
 
 
@@ -429,19 +257,12 @@ def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
 
 def test_sentences_of_the_textbook_are_read_by_their_tools():
     folder = HOME / "configs/textbook"
-    assert len(read_facts(folder / "cloze.jsonl")) == 17
+    cloze = (folder / "cloze.txt").read_text().splitlines()
+
+    assert [sentence.count("<mask>") for sentence in cloze] == [1] * 17
 
     pairs = read_pairs(folder / "pairs.jsonl")
 
     assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
     # the sentences of a pair are equally long: no pair is decided by its length
     assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
-    assert len(read_passages(folder / "prompts.jsonl")) == 5
-
-
-def test_a_perplexity_is_shown_where_it_can_be_read():
-    scores = {"suite": "lambada", "n": 200, "truncated": 0, "skipped": 0, "step": 1}
-    scores |= {"accuracy": 0.5, "baselines": {"majority": 0.2}}
-
-    for nats, shown in ((2.0, "per word, perplexity 7.39"), (24.9, "24.90 nats per word")):
-        assert [*last_word_lines({**scores, "nats": nats})][1].endswith(shown)

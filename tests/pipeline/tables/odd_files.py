@@ -25,8 +25,6 @@ def fields_of(text):
         "label": "a",
         "good": text,
         "bad": "a b",
-        "masked_sentence": f"{text} [MASK]",
-        "obj_label": "word",
     }
 
 
@@ -100,8 +98,7 @@ ROWS = {
     "invisible.jsonl": (lines("Hel\xadlo\ufeff there.", "ca\u2060f\u00e9 no\u200bir"), BOTH),
     "crlf-inside.jsonl": (lines("one\r\ntwo", "three\rfour"), ["one\ntwo", "three\nfour"]),
     "surrogate.jsonl": (
-        '{"text": "a \\ud800 b", "label": "a", "good": "a \\ud800 b", "bad": "a", '
-        '"masked_sentence": "a \\ud800 b [MASK]", "obj_label": "w"}\n',
+        '{"text": "a \\ud800 b", "label": "a", "good": "a \\ud800 b", "bad": "a"}\n',
         ["a \ufffd b"],
     ),
     "blank-lines.jsonl": (f"{line_of(HELLO)}\n\n  \n{line_of(CAFE)}\n\n", BOTH),

@@ -66,21 +66,6 @@ def lines(*rows):
             ),
             [EvaluationItem(0, "x", ("who?", "a", "b"))],
         ),
-        (
-            "a.jsonl",
-            lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
-            [EvaluationItem(0, "0", ("it is", "it are"))],
-        ),
-        (
-            "a.jsonl",
-            lines({"good": "g", "bad": "b"}),
-            [EvaluationItem(0, "0", ("g", "b"))],
-        ),
-        (
-            "a.jsonl",
-            lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
-            [EvaluationItem(0, "0", ("Dante was born in Florence.",))],
-        ),
     ],
 )
 def test_layouts(tmp_path, name, content, expected):
@@ -112,8 +97,8 @@ def test_layouts(tmp_path, name, content, expected):
         ("a.jsonl", lines({"text": "one"}, {"text": 2}), "got the fields text in line 2"),
         (
             "a.jsonl",
-            lines({"good": "one", "bad": ""}, {"good": "two"}),
-            "got the fields good in line 2",
+            lines({"good": "one", "bad": "two"}),
+            "got the fields good, bad in line 1",
         ),
         (
             "a.json",
