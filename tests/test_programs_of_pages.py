@@ -442,5 +442,5 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
     assert depths[0] == 4 > depths[1] > depths[2] >= 1
     assert flops[0] > flops[1] > flops[2]
     assert all(pruned < flops[0] for pruned in flops[4:])
-    assert (len(flops), len(accuracies)) == (6, 8), "what is learned prints tokens per layer"
+    assert (len(flops), len(accuracies)) == (5, 5)
     assert min(accuracies) > 0.8

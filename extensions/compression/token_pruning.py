@@ -1,8 +1,8 @@
 """Token pruning: later layers read fewer and fewer tokens of a row, those with most attention.
 
-Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens
-leave between the attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a
-state at every position: a dropped token keeps its last one.
+The rule is PoWER-BERT's schedule (arXiv 2001.08950): tokens leave between the attention and the
+feed-forward block of a layer. Heads read a state at every position: a dropped token keeps its last
+one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,15 @@ from clozeline.extensions.compression.early_exit import (
     find_body,
     record_layers,
 )
-from clozeline.extensions.compression.token_rules import SoftRule, TokenRule
-from clozeline.model.build import AuxiliaryLoss, Model
+from clozeline.extensions.compression.token_rules import TopTokens
+from clozeline.model.build import Model
 from clozeline.model.families import HeadInput
 from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
-from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan
 from clozeline.model.layers.stack import record_outputs
-from clozeline.model.loss import Loss
 from clozeline.model.parameters.flops import matrix_flops
 
-TOKENS: Final = "tokens"
-"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the metric
-`kept`."""
 _PURPOSE: Final = "token pruning"
 
 
@@ -44,29 +40,25 @@ class PrunedBatch(NamedTuple):
     flops: Tensor
     """float64 [B]: of the layers for the tokens that they read, and of choosing tokens; without
     heads"""
-    masks: Sequence[Tensor] = ()
-    """[B, T] for each layer, if a rule trains"""
 
 
 class TokenPruning(Model):
     """A built model that drops tokens; except for rounding, rows of a batch are independent.
 
     Calling it returns losses, so a model can be trained further with its schedule: gradients go
-    through the tokens that stay, not through the choice. A `SoftRule` trains together with the
-    model, but is not one of its parameters.
+    through the tokens that stay, not through the choice.
 
     Args:
         model: model of the family encoder with standard layers; its parts become those of this one.
         rule: which tokens to keep.
-        weight: weight of the mean penalty of a rule in training, among `loss_weights`.
 
     Raises:
         ConfigurationError: the model has other layers, an adapter with a prefix, or a head that
             reads a mix of all layers or two views of a row; or the rule has another depth than the
-            model.
+            model, or numbers out of range.
     """
 
-    def __init__(self, model: Model, rule: TokenRule, weight: float = 0.0) -> None:
+    def __init__(self, model: Model, rule: TopTokens) -> None:
         self.adopt_parts(model)
         self.train(model.training)
 
@@ -95,50 +87,15 @@ class TokenPruning(Model):
                     f"{name}, which reads all layers (scalar_mix, exits) or a second view"
                 )
 
-        self.weight = weight
-        self.use_rule(rule)
-
-    @property
-    def rule(self) -> TokenRule:
-        """The rule that chooses tokens."""
-        return self._rules[0]
-
-    def use_rule(self, rule: TokenRule) -> None:
-        """Choose tokens by another rule from now on.
-
-        Raises:
-            ConfigurationError: the rule has another depth, or numbers out of range.
-        """
         rule.check(self.config.layers)
-        # in a list, so that the values of a rule in training are not parameters of the model
-        self._rules = [rule]
+        self.rule = rule
 
-    @property
-    def auxiliary(self) -> Mapping[str, AuxiliaryLoss]:
-        """The penalty of a rule in training; that of any other rule is 0."""
-        return {TOKENS: AuxiliaryLoss((), self.weight, self._penalty)}
-
-    def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and as `tokens` the penalty of a rule in training."""
-        pruned = self.prune(tensors)
-        losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
-        return {**losses, TOKENS: self._penalty([pruned], real_tokens(tensors))}
-
-    def _penalty(self, outputs: Sequence[PrunedBatch], weights: Tensor) -> Loss:
-        """Return the penalty, and as metric `kept` the share that layers keep, or the mean mask."""
-        (pruned,) = outputs
-        if isinstance(self.rule, SoftRule):
-            penalty = self.rule.penalty(pruned.masks, weights)
-            kept = torch.stack([*pruned.masks]).mean(0) * weights
-        else:
-            penalty = weights.new_zeros(())
-            kept = pruned.kept.double().mean(1) * weights.amax(1)
-        return Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
-
-    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, HeadInput]:
+    def _read(
+        self, tensors: Mapping[str, Tensor]
+    ) -> tuple[Mapping[str, HeadInput], Sequence[Tensor]]:
         """Return what each head reads: the states of a batch after tokens were dropped."""
         hidden = self.prune(tensors).hidden
-        return {name: HeadInput(hidden, tensors) for name in self.heads}
+        return {name: HeadInput(hidden, tensors) for name in self.heads}, ()
 
     def prune(self, tensors: Mapping[str, Tensor]) -> PrunedBatch:
         """Return the states of a batch, the number of tokens kept, and the FLOPs.
@@ -157,8 +114,6 @@ class TokenPruning(Model):
         tokens = lengths
         kept = []
         flops = embedding_flops(self, lengths)
-        soft = self.rule if isinstance(self.rule, SoftRule) else None
-        masks = list[Tensor]()
 
         for number, call in enumerate(calls):
             layer = cast("Layer", call.layer)
@@ -175,7 +130,7 @@ class TokenPruning(Model):
                 flops = flops + attending / 2  # the scores, a second time
                 heads = queries[0].shape[-1] // body.head_dim
 
-                with torch.set_grad_enabled(soft is not None and torch.is_grad_enabled()):
+                with torch.no_grad():
                     received = sum_attention(body, queries[0], keys[0], plan, alive) / (
                         heads * tokens[:, None]
                     )
@@ -184,10 +139,7 @@ class TokenPruning(Model):
                     ~alive, -torch.inf
                 )
 
-                if isinstance(self.rule, SoftRule):
-                    masks.append(self.rule.mask(number, received, lengths))
-                else:
-                    stays = self.rule.keep(number, received, lengths)
+                stays = self.rule.keep(number, received, lengths)
 
             if not torch.equal(stays, alive):
                 last_states = _store(last_states, x, columns, alive)
@@ -197,19 +149,12 @@ class TokenPruning(Model):
                 x = x.gather(1, slots[..., None].expand(-1, -1, x.shape[-1]))
                 columns = columns.gather(1, slots)
                 alive = stays.gather(1, slots)
-            # a rule in training multiplies states by masks, before or after the block
-            if soft is not None and not soft.after:
-                x = x * masks[-1][..., None].to(x.dtype)
             x = layer.feed_forward(x)
-            if soft is not None and soft.after:
-                x = x * masks[-1][..., None].to(x.dtype)
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
 
         hidden = x if last_states is None else _store(last_states, x, columns, alive)
-        return PrunedBatch(
-            self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks
-        )
+        return PrunedBatch(self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops)
 
 
 def sum_attention(

@@ -9,12 +9,7 @@ import pytest
 import torch
 
 from clozeline.extensions.compression.token_pruning import TokenPruning
-from clozeline.extensions.compression.token_rules import (
-    LearnedRetention,
-    LearnedThresholds,
-    Threshold,
-    TopTokens,
-)
+from clozeline.extensions.compression.token_rules import TopTokens
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
@@ -54,7 +49,6 @@ MODELS = {
     "shared": {"share": ShareConfig(groups=1), "emb_dim": 8},
 }
 SHARES = (1.0, 0.8, 0.8, 0.5, 0.2)
-THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
 
 
 def model_of(name="learned", **changes):
@@ -136,7 +130,7 @@ def attend(model, number, tensors, last, left):
     attended = (
         last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
     )
-    return last.index_copy(0, torch.tensor(left), attended), shares.sum((0, 1)), len(query)
+    return last.index_copy(0, torch.tensor(left), attended), shares.sum((0, 1))
 
 
 def embed(model, tensors):
@@ -147,12 +141,8 @@ def embed(model, tensors):
     )[0]
 
 
-def slow_states(model, tensors, stays):
-    """States [T, dim] and kept tokens of one row, by lists of the positions that are left.
-
-    `stays(layer, received, positions, length, heads)` returns the positions that stay, from the
-    sums of attention.
-    """
+def slow_states(model, tensors):
+    """States [T, dim] and kept tokens of one row, by lists of the positions that are left."""
     stack = model.family.stack
     length = tensors["input_ids"].shape[1]
     last = embed(model, tensors)
@@ -160,8 +150,8 @@ def slow_states(model, tensors, stays):
     kept = []
 
     for number, weights in enumerate(stack.order):
-        last, received, heads = attend(model, number, tensors, last, left)
-        left = stays(number, received.tolist(), left, length, heads)
+        last, received = attend(model, number, tensors, last, left)
+        left = most_attended(number, received.tolist(), left, length)
         last = last.index_copy(
             0, torch.tensor(left), stack.layers[weights].feed_forward(last[left])
         )
@@ -170,38 +160,25 @@ def slow_states(model, tensors, stays):
     return stack.norm(last).detach(), kept
 
 
-def slow_top(number, received, left, length, heads):
+def most_attended(number, received, left, length):
+    """Positions that stay, by the sums of attention."""
     count = math.ceil(SHARES[number] * length - 1e-9)
     order = sorted(left[1:], key=lambda position: -received[left.index(position)])
     return sorted([0, *order[: count - 1]])
 
 
-def slow_threshold(number, received, left, length, heads):
-    limit = THRESHOLDS[number]
-    means = [total / heads / len(left) for total in received]
-    return [
-        position
-        for position, mean in zip(left, means, strict=True)
-        if position == 0 or mean > limit
-    ]
-
-
-RULES = {"top": (TopTokens(SHARES), slow_top), "threshold": (Threshold(THRESHOLDS), slow_threshold)}
-
-
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", MODELS)
-def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name, rule):
+def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name):
     model = model_of(name)
     tensors = batch()
-    fast, slow = RULES[rule]
+    fast = TopTokens(SHARES)
 
     with torch.no_grad():
         pruned = TokenPruning(model, fast).prune(tensors)
         every = []
 
         for row, length in enumerate(tensors["lengths"].tolist()):
-            states, kept = slow_states(model, one_row(tensors, row), slow)
+            states, kept = slow_states(model, one_row(tensors, row))
             torch.testing.assert_close(pruned.hidden[row, :length], states, rtol=1e-9, atol=1e-9)
             assert pruned.kept[row].tolist() == kept
             every += [count < length for count in kept]
@@ -225,28 +202,23 @@ def test_keeping_all_is_bit_identical(name):
     tensors = batch()
     lengths = tensors["lengths"].tolist()
 
-    for rule in (TopTokens((1.0,) * LAYERS), Threshold((0.0,) * LAYERS)):
-        pruning = TokenPruning(model, rule)
-        scores = pruning.logits(tensors)
-        full = model.logits(tensors)
+    pruning = TokenPruning(model, TopTokens((1.0,) * LAYERS))
+    scores = pruning.logits(tensors)
+    full = model.logits(tensors)
 
-        assert all(torch.equal(scores[head], full[head]) for head in TASKS)
+    assert all(torch.equal(scores[head], full[head]) for head in TASKS)
 
-        pruned = pruning.prune(tensors)
+    pruned = pruning.prune(tensors)
 
-        assert pruned.kept.tolist() == [[length] * LAYERS for length in lengths]
-        assert pruned.flops.tolist() == pytest.approx(
-            [model.family.flops(length, 0) for length in lengths]
-        )
+    assert pruned.kept.tolist() == [[length] * LAYERS for length in lengths]
+    assert pruned.flops.tolist() == pytest.approx(
+        [model.family.flops(length, 0) for length in lengths]
+    )
 
-        losses = pruning(tensors)
-        expected = model(tensors)
+    losses = pruning(tensors)
+    expected = model(tensors)
 
-        assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
-        assert (losses["tokens"].total, losses["tokens"].metrics["kept"]) == (
-            0,
-            losses["tokens"].count,
-        )
+    assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
 
 
 def test_the_first_token_always_stays_and_padding_never_does():
@@ -263,8 +235,9 @@ def test_the_first_token_always_stays_and_padding_never_does():
 
     model = model_of()
     tensors = batch()
-    for rule in (TopTokens((1e-6,) * LAYERS), Threshold((1.0,) * LAYERS)):
-        assert TokenPruning(model, rule).prune(tensors).kept.tolist() == [[1] * LAYERS] * 7
+    pruning = TokenPruning(model, TopTokens((1e-6,) * LAYERS))
+
+    assert pruning.prune(tensors).kept.tolist() == [[1] * LAYERS] * 7
 
 
 def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
@@ -289,112 +262,6 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
 
     assert pruned.flops[0] < 0.8 * model.family.flops(11, 0)
 
-    tensors["row_weight"][1] = 0
-    tokens = TokenPruning(model, TopTokens(SHARES))(tensors)["tokens"]
-    counted = [row for row in range(7) if row != 1]
-    kept = sum(
-        math.ceil(share * tensors["lengths"][row] - 1e-9) for row in counted for share in SHARES
-    )
-
-    assert float(tokens.metrics["kept"]) == pytest.approx(kept / LAYERS)
-    assert tokens.count == int(tensors["lengths"][counted].sum())
-
-
-def soft_states(model, tensors, mask, after):
-    """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and
-    the masks [L, T]."""
-    stack = model.family.stack
-    length = tensors["input_ids"].shape[1]
-    x = embed(model, tensors)
-    masks = []
-
-    for number, weights in enumerate(stack.order):
-        layer = stack.layers[weights]
-        x, received, heads = attend(model, number, tensors, x, list(range(length)))
-        received = received / heads / length
-        order = [0, *sorted(range(1, length), key=lambda at: (-float(received[at].detach()), at))]
-        soft = torch.stack(
-            [
-                mask(number, received[at], order.index(at)) if at else received.new_ones(())
-                for at in range(length)
-            ]
-        )
-
-        masks.append(soft)
-        x = (
-            layer.feed_forward(x) * soft[:, None]
-            if after
-            else layer.feed_forward(x * soft[:, None])
-        )
-
-    return stack.norm(x), torch.stack(masks)
-
-
-def learned(name):
-    """A rule in training with odd values, and its mask of one token by the papers' formulas."""
-    draw = torch.Generator().manual_seed(2)
-
-    if name == "thresholds":
-        rule = LearnedThresholds(LAYERS, last=0.1, temperature=0.05).double()
-        return (
-            rule,
-            lambda length: lambda n, got, rank: torch.sigmoid((got - rule.thresholds[n]) / 0.05),
-        )
-
-    rule = LearnedRetention(LAYERS, 9).double()
-    with torch.no_grad():
-        rule.retention.copy_(torch.rand(LAYERS, 8, generator=draw))
-
-    def retained(n, slot):
-        return rule.retention[n][slot - 1] if slot else torch.ones(())
-
-    return rule, lambda length: lambda n, got, rank: retained(n, min(rank * 9 // length, 8))
-
-
-@pytest.mark.parametrize("name", ["thresholds", "retention"])
-def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
-    """A row of weight 0 adds no penalty, and gradients go through the attention of thresholds."""
-    model = model_of()
-    tensors = batch()
-    tensors["row_weight"][3] = 0
-    rule, mask_of = learned(name)
-    pruning = TokenPruning(model, rule)
-    losses = pruning(tensors)
-    hidden = pruning.prune(tensors).hidden
-    total = torch.zeros((), dtype=torch.float64)
-    count = 0
-    kept = 0.0
-
-    for row, length in enumerate(tensors["lengths"].tolist()):
-        states, masks = soft_states(
-            model, one_row(tensors, row), mask_of(length), after=name == "thresholds"
-        )
-
-        torch.testing.assert_close(hidden[row, :length], states, rtol=1e-9, atol=1e-9)
-
-        if row != 3:
-            total = total + masks.mean(0).sum()
-            count = count + length
-            kept = kept + float(masks.detach().mean(0).sum())
-
-    assert float(losses["tokens"].metrics["kept"]) == pytest.approx(kept, rel=1e-6)
-
-    if name == "retention":
-        total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
-
-    assert losses["tokens"].count == count
-    assert float(losses["tokens"].total.detach()) == pytest.approx(float(total.detach()), rel=1e-6)
-
-    watched = (
-        [rule.thresholds, model.family.tokens.weight] if name == "thresholds" else [rule.retention]
-    )
-    for found, expected in zip(
-        torch.autograd.grad(losses["tokens"].total, watched),
-        torch.autograd.grad(total, watched),
-        strict=True,
-    ):
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-8)
-
 
 def test_refusals():
     model = model_of()
@@ -405,14 +272,8 @@ def test_refusals():
         (
             model,
             TopTokens((0.5, 0.6, 0.5, 0.5, 0.5)),
-            "token pruning: shares: expected a number per layer",
+            r"shares: expected a number in .* per layer \(5\)",
         ),
-        (
-            model,
-            Threshold((0.1,) * 6),
-            r"thresholds: expected a number per layer, 5 numbers in \[0, 1\]",
-        ),
-        (model, LearnedThresholds(4), "expected a rule for 5 layers, got one for 4"),
         (
             built("decoder"),
             usual,
