@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import finalize
 
+from tokenizers import Tokenizer as LibraryTokenizer
 from xxhash import xxh3_128
 
 from clozeline.configuration.config import load_config
@@ -29,7 +30,7 @@ from clozeline.files import file_hash
 from clozeline.pipeline.row_form import RowForm
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
-from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
+from clozeline.pipeline.tokenize.published.folders import SOURCE, find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -117,10 +118,11 @@ class TrainedModel:
         """The objectives of its training, in all phases.
 
         A third-party model folder has the objective of its heads. A decoder whose tokenizer has a
-        start token that differs from its end token reads it first.
+        start token that differs from its end token reads it first; an encoder-decoder reads a text
+        as the publisher's tokenizer writes it.
         """
         config = self.checkpoint.config
-        if self.recorded or config.architecture == "encoder_decoder":
+        if self.recorded:
             return [recorded.objective for recorded in self.sets]
         specials = self.tokenizer.vocabulary.specials
         heads = tuple(config.targets.values())
@@ -135,6 +137,8 @@ class TrainedModel:
             if decoder
             else RowForm(head=ids.get("cls", ()), tail=ids.get("sep", ()))
         )
+        if config.architecture == "encoder_decoder":
+            form = self._published_form()
         return [
             ObjectiveRecord(
                 name="causal_lm" if decoder else "masked_lm",
@@ -144,6 +148,19 @@ class TrainedModel:
                 frame=form,
             )
         ]
+
+    def _published_form(self) -> RowForm:
+        start = self.checkpoint.token_ids.get("decoder_start_token_id")
+        path = cast(Path, self.tokenizer.vocabulary.folder) / SOURCE / "tokenizer.json"
+        if start is None or not path.is_file():
+            return self.sets[0].objective.frame  # tells that there is none
+        encoded = LibraryTokenizer.from_file(str(path)).encode("a")
+        text = encoded.special_tokens_mask
+        first = text.index(0)
+        last = len(text) - text[::-1].index(0)
+        return RowForm(
+            decoder_start=start, head=tuple(encoded.ids[:first]), tail=tuple(encoded.ids[last:])
+        )
 
     @property
     def predicts_next(self) -> bool:
