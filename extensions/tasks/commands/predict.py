@@ -1,6 +1,10 @@
-"""Predict rows without labels with a fine-tuned run.
+"""Predict rows without labels, or one text, with a fine-tuned run.
 
-    clozeline predict RUN input=FILE output=FILE
+    clozeline predict tuned/seed-0 'A text.'
+    clozeline predict tuned/seed-0 input=texts.csv output=answers.csv
+
+A text alone is answered on the terminal; a pair is `text='…' text_pair='…'`, a question
+`question='…' context='…'`.
 
 The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that
 `text`, `text_pair`, `words`, `question`, `context`, `choices` and `source` name; also the official
@@ -22,12 +26,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from clozeline.command_line import Positional
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.extensions.tasks.prediction_files import (
     TRUNCATED,
     Layout,
     check_output,
+    flat_record,
     keeping_parts,
     read_parts,
     write_output,
@@ -55,16 +61,16 @@ if TYPE_CHECKING:
 
 @config_class
 class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
-    """Rows to predict, and the file to write."""
+    """Rows to predict, and the file to write; or the texts of one row."""
 
-    input: InputFile
+    input: InputFile | None = None
     """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
     text (.txt)"""
-    output: OutputPath
+    output: OutputPath | None = None
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
-    text: Names = field(default_factory=list)
-    """column of the text, several are joined by a space; empty: that of the training task. The same
-    holds for the other columns"""
+    text: Annotated[Names, Positional(1)] = field(default_factory=list)
+    """the text; with `input` its column, by default that of the training task. Several are joined
+    by a space. The same holds for the following keys"""
     text_pair: Names = field(default_factory=list)
     """column of the second text of a pair"""
     words: Names = field(default_factory=list)
@@ -89,34 +95,62 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     part_rows: Positive = 4096
     """rows held in memory at a time, after which a killed command continues"""
 
+    def __post_init__(self) -> None:
+        of_files = (self.output, self.id, self.delimiter, self.columns, self.layout)
+        if any(of_files) if self.input is None else self.output is None:
+            raise ValueError("expected input=FILE output=FILE, or a text without keys of files")
 
-_COLUMN_OPTIONS = ("text", "text_pair", "words", "question", "context", "choices", "source")
-"""Options that name columns of the input."""
+
+_TEXT_OPTIONS = ("text", "text_pair", "words", "question", "context", "choices", "source")
+"""Options with the texts of a row, or their columns."""
 _NOT_PREDICTED = ("run", "data", "input", "output", "step")
 """Options that predictions do not depend on, but on the checkpoint and the bytes of the input."""
 
 
-def predict(options: PredictOptions) -> Counter[str]:
-    """Write the predictions of all rows, and count them.
+def print_prediction(options: PredictOptions) -> None:
+    """Print what is predicted for the texts of one row."""
+    opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
+    builder = task_rows(opened)
+    needed, optional = builder.inputs
+    given = {name: texts for name in _TEXT_OPTIONS if (texts := getattr(options, name))}
+    if not {*needed} <= given.keys() <= {*needed, *optional}:
+        words = " ".join(f"{name}='…'" for name in needed)
+        raise ConfigurationError(
+            f"{options.run}: expected {' and '.join(needed)}, got {', '.join(given) or 'none'}: "
+            f"clozeline predict {options.run} {words}, or input=FILE output=FILE"
+        )
+    values = {
+        name: texts if name == "choices" else [" ".join(texts)] for name, texts in given.items()
+    }
+    reader = task_reader(opened.train.manifest)
+    (record,) = _records_of(opened, reader, [(builder.item(values, reader, 0, None), None)], 0)
+    if "rejected" in record:
+        raise ConfigurationError(f"{', '.join(given)}: no prediction: {record['rejected']}")
+    del record["row"]
+    sys.stdout.writelines(f"{name}: {value}\n" for name, value in flat_record(record).items())
+
+
+def predict(options: PredictOptions, source: Path, output: Path) -> Counter[str]:
+    """Write the predictions of all rows of a file, and count them.
 
     Returns:
         the number of `rows`, of `truncated` rows, which are longer than the rows of training, and
         of rows without a prediction by reason.
     """
     opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
-    check_output(options.output, options.layout, opened.answer)
-    keys = {name: names for name in _COLUMN_OPTIONS if (names := getattr(options, name))}
+    check_output(output, options.layout, opened.answer)
+    keys = {name: names for name in _TEXT_OPTIONS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
-    folder = options.output.with_name(f"{options.output.name}.parts")
-    facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input)}
+    folder = output.with_name(f"{output.name}.parts")
+    facts = {"checkpoint": opened.trained.digest, "input": file_hash(source)}
     claim_folder(folder / "predict.json", options, *_NOT_PREDICTED, results="*.jsonl", **facts)
     first = 0
     paths: list[Path] = []
     counts = Counter[str]()
 
     with keeping_parts(folder):
-        items = iter(read_unlabeled(options.input, task_rows(opened), reader, columns))
+        items = iter(read_unlabeled(source, task_rows(opened), reader, columns))
         while group := list(islice(items, options.part_rows)):
             paths.append(folder / f"{len(paths):06}.jsonl")
             if not paths[-1].exists():
@@ -124,7 +158,7 @@ def predict(options: PredictOptions) -> Counter[str]:
             first = first + len(group)
 
         if not first:
-            raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
+            raise ConfigurationError(f"input: {source}: expected rows to predict, got none")
         counts["rows"] = first
 
         for record in read_parts(paths):
@@ -133,7 +167,7 @@ def predict(options: PredictOptions) -> Counter[str]:
             if "rejected" in record:
                 counts[record["rejected"]] += 1
 
-        write_output(options.output, options.layout, read_parts(paths), opened.answer)
+        write_output(output, options.layout, read_parts(paths), opened.answer)
 
     return counts
 
@@ -163,7 +197,10 @@ def _records_of(
 
 
 def _predict(options: PredictOptions) -> None:
-    counts = predict(options)
+    if options.input is None or options.output is None:
+        print_prediction(options)
+        return
+    counts = predict(options, options.input, options.output)
     rows = counts.pop("rows")
     truncated = counts.pop("truncated", 0)
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))

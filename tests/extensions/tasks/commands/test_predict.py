@@ -99,6 +99,34 @@ def test_classes(runs, tmp_path, capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("classes", ["a good, short film"], r"label: [01]\nprobability: 0\.\d+\nprobability_0: "),
+        ("classes", ["a good", "film"], "probability_1: "),  # words without quotes
+        ("classes", ["text=a good film"], "probability_1: "),
+        ("several", ["text=a good film"], "probability_film: "),
+        ("numbers", ["a good film"], r"score: -?\d"),
+        ("tags", ["words=a good film"], r"tags: \['"),
+        ("answers", ["question=what", "context=a film"], "answer: "),
+        ("choices", ["context=a film", "choices=[good, bad]"], r"choice: [01]"),
+        ("texts", ["source=a good film"], "text: "),
+        ("classes", [], "expected text, got none: .*text='…'"),
+        ("answers", ["a film"], "expected question and context, got text: .*question='…' context="),
+        ("classes", ["context=a film"], "expected text, got context"),
+        ("classes", [" "], "empty_text"),
+        ("classes", ["output=p.csv"], "input=FILE"),
+        ("classes", ["a film", "id=name"], "input=FILE"),
+    ],
+)
+def test_one_row_is_answered_on_the_terminal(runs, capsys, name, words, said):
+    code = predict.main([f"{runs(name)}/run", *words])
+    shown = capsys.readouterr()
+    is_refused = "…" in said or "expected" in said or said in ("empty_text", "input=FILE")
+    assert code == 64 * is_refused, shown
+    assert re.search(said, shown.err if is_refused else shown.out), shown
+
+
 def micro_f1(*sides):
     names = ("bad", "film", "good")
     return class_f1(
