@@ -43,6 +43,8 @@ Options = TypeVar("Options")
 
 _KEY: Final = re.compile(r"[A-Za-z_][\w.-]*=")
 """Start of a word that sets a key; `a b=c` and `x/y=z/` are texts and paths."""
+_EXAMPLE: Final = re.compile(r"clozeline [\w-]+ .+?(?= \[|`|$)", re.MULTILINE)
+"""The first command of a description, up to what may be left out: ` [key=value ...]`."""
 _HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
 """Lines of at most 120 columns, cut at spaces; a longer word is a line of its own."""
 
@@ -93,13 +95,19 @@ class OtherKeys:
     """gives the config classes of these keys for the words of a command line, as far as known"""
 
 
-def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[str]) -> Options:
+def read_words(
+    schemas: type[Options] | tuple[type[Any], ...],
+    words: Sequence[str],
+    description: str | None = None,
+) -> Options:
     """Return the options that the words of a command line give.
 
     Args:
         schemas: a config class, or several of which one is chosen by its field `ChoosesMode`; the
             first is the class without such a field.
         words: the command line, without the command.
+        description: of the command, whose first command line is the example of a message about
+            missing words.
 
     Raises:
         ConfigurationError: a word, key or value is wrong, or a required one is missing.
@@ -135,7 +143,7 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
         data[key] = [*items.get(key, ()), *value] if isinstance(value, list) else value
     # a misspelled key or mode explains what is missing
     if data.keys() <= language.fields.keys() and language.mode is None:
-        language.require_all(data)
+        language.require_all(data, description or "")
     try:
         options: Options = validate(schema, data, COMMAND_LINE)
     except ConfigurationError as error:
@@ -336,7 +344,7 @@ class _Language:
 
         return placed
 
-    def require_all(self, data: dict[str, object]) -> None:
+    def require_all(self, data: dict[str, object], description: str) -> None:
         """Raise ConfigurationError if a required field is not given."""
         missing = [
             self._shown(key)
@@ -345,7 +353,8 @@ class _Language:
         ]
         if missing:
             verb = "is" if len(missing) == 1 else "are"
-            raise ConfigurationError(f"{', '.join(missing)} {verb} missing; see --help")
+            example = "".join(f", as in: {line}" for line in _EXAMPLE.findall(description)[:1])
+            raise ConfigurationError(f"{', '.join(missing)} {verb} missing{example}; see --help")
 
     def explain_text(self, data: dict[str, object]) -> str:
         """Return how a text is given, if an unknown key may be meant as one: `prompt='A page'`."""

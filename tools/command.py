@@ -68,7 +68,7 @@ def run_tool(
             print_help(schemas, arguments, description)
             return 0
         with stopping_at_signals():
-            return action(read_words(schemas, arguments)) or 0
+            return action(read_words(schemas, arguments, description)) or 0
 
     return run_command(act, "interrupted: run the same command again", prints=prints)
 

@@ -87,7 +87,9 @@ def main(arguments: Sequence[str]) -> int:
         local = os.environ["LOCAL_RANK"]
         options = read_words(TrainOptions, arguments)
         if options.config is None:
-            raise ConfigurationError("--config is missing; see --help")
+            raise ConfigurationError(
+                "--config is missing, as in: clozeline train --config mine/train.yaml; see --help"
+            )
         path = config_file(options.config, "train.yaml")
         read_mapping(path)  # a missing file and invalid YAML are told at once
         from clozeline.train.configuration.config import TrainConfig

@@ -96,8 +96,8 @@ def _parse_and_run(stage: str | None, arguments: Sequence[str]) -> int:
         recipe, note = load_default_recipe(stage, options.words)
     else:
         raise ConfigurationError(
-            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe. A stage "
-            "also runs with its defaults: clozeline clean input=FILES output=DIR; see --help"
+            "--config FILE is missing, as in: clozeline pipeline --config mine/pipeline.yaml; "
+            "`clozeline new mine input=FILES` writes it; see --help"
         )
 
     from clozeline.pipeline.execution import recipe_actions

@@ -1,6 +1,6 @@
 """Add the words of a domain to a tokenizer.
 
-    clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500
+    clozeline extend-tokenizer mine/run input=law.txt output=law pieces=500
 
 The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and
 the most frequent neighboring pieces are merged, as in training, into new pieces with the next ids.

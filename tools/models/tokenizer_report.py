@@ -1,4 +1,6 @@
-"""Show how a tokenizer splits each language: `clozeline tokenizer-report TOKENIZER STAGE`.
+"""Show how a tokenizer splits each language.
+
+    clozeline tokenizer-report mine/data/train_tokenizer mine/data/dedup
 
 TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage
 that writes documents, such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and

@@ -1,6 +1,6 @@
 """Estimate how much each weight of a run matters.
 
-    clozeline fisher RUN output=FILE [rows=256] [data=SHARDS] [add=FILE]
+    clozeline fisher mine/run output=mine/fisher [rows=256] [data=SHARDS] [add=FILE]
 
 Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)²
 (arXiv 1612.00796, section 2), for the regularizer `ewc` of a later training. Labels y are sampled

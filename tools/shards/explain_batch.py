@@ -1,4 +1,4 @@
-"""Show the rows of a training batch: `clozeline explain-batch run=DIR step=N`, or with `samples=N`.
+"""Show the rows of a training batch: `clozeline explain-batch run=mine/run step=9`, or `samples=N`.
 
 For every row of a global batch, past or future: sample, variant, storage location, document with
 its source, and the decoded text. No training run is needed: `clozeline explain-batch MANIFEST
@@ -203,7 +203,7 @@ def _print_batch(options: ExplainOptions) -> None:
     elif options.samples is not None and options.step is None:
         samples = options.samples
     else:
-        raise ConfigurationError("expected samples=N or step=N, one of them; see --help")
+        raise ConfigurationError("expected samples=N or step=N, such as step=10; see --help")
 
     # the tokenizer of the run, else one that is looked for above the sets
     recorded = None if options.run is None else options.run / TOKENIZER_FOLDER

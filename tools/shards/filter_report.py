@@ -1,4 +1,4 @@
-"""Show what the filters of a run dropped: `clozeline filter-report OUT [html=FILE]`.
+"""Show what the filters of a run dropped: `clozeline filter-report mine/data [html=FILE]`.
 
 For each reason, of rejected documents and of malformed records: how many, the key that decided, and
 counts of what was found, such as languages. Then, of a threshold, the documents nearest to it on

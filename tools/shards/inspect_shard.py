@@ -1,4 +1,4 @@
-"""Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [sample=N] [html=FILE]`.
+"""Show a row of a shard set: `clozeline inspect-shard mine/data/encode [sample=N] [html=FILE]`.
 
 Prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated, the
 sentinels with their spans, the source of the row, and the sizes of the set. Reads token, sample and

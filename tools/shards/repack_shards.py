@@ -1,6 +1,6 @@
 """Rewrite a shard set in another container or compression.
 
-    clozeline repack-shards MANIFEST output=DIR [damaged=skip]
+    clozeline repack-shards mine/data/encode output=repacked [damaged=skip]
 
 Container, compression and rows per block may change. Rows, their order and the set's name stay. A
 stream over the new set gives the same batches, unless the rows per block changed, because the order

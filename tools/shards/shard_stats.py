@@ -1,4 +1,4 @@
-"""Show the contents of a shard set: `clozeline shard-stats MANIFEST [html=FILE]`.
+"""Show the contents of a shard set: `clozeline shard-stats mine/data/encode [html=FILE]`.
 
 Tables of the lengths of every column, labels and classes, vocabulary coverage, tokens by language
 (and by source, for a token set) and sizes. Every block is read and verified once.

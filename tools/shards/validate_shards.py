@@ -1,4 +1,4 @@
-"""Check a shard set: `clozeline validate-shards MANIFEST [against=MANIFEST] [tokenizer=FOLDER]`.
+"""Check a shard set: `clozeline validate-shards mine/data/encode [against=MANIFEST]`.
 
 Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and
 the rules that follow from the meaning of columns. `against=SAMPLES` also restores every example to

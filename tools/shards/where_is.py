@@ -1,6 +1,6 @@
 """Find when training reads a sample or document.
 
-`clozeline where-is run=DIR uid=UID`, or with a set for the run.
+`clozeline where-is run=mine/run url=http://a.example/7`, or with a set for the run.
 
 Finds the rows of a sample (one per variant) by its uid, or all rows with text of a document by its
 uid, its `url` or the `id` of its record; of a document that a stage dropped, the reason. Then

@@ -1,6 +1,6 @@
 """Write a pipeline recipe and a training configuration for your texts.
 
-    clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]
+    clozeline new mine [input=FILES kind=NAME language=CODE model=NAME size=NAME]
 
 Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it
 asks for the settings that the command line does not give. Both files run as they are: first

@@ -1,4 +1,4 @@
-"""Show where a pipeline or a training is: `clozeline status OUT`, or with `json=true`.
+"""Show where a pipeline or a training is: `clozeline status mine/run`, or with `json=true`.
 
 Reads status.json in the output folder, or in the folders of OUT, such as those of the pipeline and
 the training in a folder of `clozeline new`. The exit code is 0, or 1 if a run failed, or ended

@@ -1,10 +1,10 @@
 """Make a trained model smaller.
 
-    clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR
+    clozeline compress mine/run method=int8 output=small [keep=... sparsity=...]
 
-RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or
-a folder as import_model writes it: other commands and `model.init_from` read it. Integers (int8,
-int8_dynamic, int4) are written as transformers loads them, by torchao: pip install
+RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. The output becomes a
+run, or a folder as import_model writes it: other commands and `model.init_from` read it. Integers
+(int8, int8_dynamic, int4) are written as transformers loads them, by torchao: pip install
 'clozeline[torchao]'; commands that use the model compute with them.
 Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the run's training
 set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the

@@ -1,10 +1,10 @@
 """Store a teacher's scores with its data.
 
-    clozeline teach RUN data.shards=SET output=SET2 k=16 [how=top|drawn]
+    clozeline teach mine/run data.shards=mine/data/corrupt/mlm output=taught k=16 [how=top|drawn]
 
-RUN is a run or a model folder with the tokenizer of SET. SET2 is a column set: for each label of
-SET, k classes and their weights, in the same rows and blocks. A student reads both, without a
-teacher in memory: `data.shards={path: SET, columns: [SET2]}`.
+RUN is a run or a model folder with the tokenizer of the set. The output is a column set: for each
+label of the set, k classes and their weights, in the same rows and blocks. A student reads both,
+without a teacher in memory: `data.shards={path: SET, columns: [SET2]}`.
 
 The bytes do not depend on the number of processes. Blocks that are scored stay: after a kill, the
 same command continues.

@@ -1,7 +1,7 @@
 """Write the documents of a stage for other programs.
 
-    clozeline export-documents OUT output=clean.jsonl
-    clozeline export-documents OUT/dedup output=DIR
+    clozeline export-documents mine/data output=clean.jsonl
+    clozeline export-documents mine/data/dedup output=clean
 
 OUT is the output of a pipeline, whose last stage is taken, or the folder of a stage. An output that
 ends in `.jsonl`, `.jsonl.zst` or `.parquet` is one file. In a folder, each file of the stage

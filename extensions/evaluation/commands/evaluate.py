@@ -1,4 +1,4 @@
-"""Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
+"""Score a run: `clozeline evaluate mine/run [split=dev] [task=FOLDER] [step=N] [output=FILE]`.
 
 The run is fine-tuned on a task. Metrics are those of the task, over all rows of the split at once,
 next to baselines without the model: `majority`, the most frequent answer, and `words`, a logistic

@@ -1,6 +1,6 @@
 """Label rows by prompts.
 
-    clozeline prompt RUN template=configs/prompts/polarity.yaml input=FILE [shots=4 ...]
+    clozeline prompt mine/run template=configs/prompts/polarity.yaml input=texts.csv [shots=4 ...]
 
 A template (YAML) writes a row as text with a slot for the label. The label whose words get the
 highest score in that slot is the answer; nothing is trained. `answers=FILE` limits the answers to

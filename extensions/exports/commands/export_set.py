@@ -1,6 +1,6 @@
 """Write a shard set for another trainer.
 
-    clozeline export-set SET output=DIR format=FORMAT [rows=N]
+    clozeline export-set mine/data/encode output=exported format=parquet [rows=N]
 
 Formats are `litdata`, `webdataset`, `parquet` and `hf` (`load_from_disk` of `datasets`). Rows keep
 their order, all columns and their types. `.export.json` lists the files. MosaicML Streaming and

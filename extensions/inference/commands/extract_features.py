@@ -1,6 +1,6 @@
 """Extract vectors of texts with a trained model.
 
-    clozeline extract-features RUN input=FILE output=DIR [layer=...]
+    clozeline extract-features mine/run input=texts.txt output=features [layer=...]
 
 Reads a file or folder: the field `text` of tables and lines of JSON, a file of text as one text.
 DIR gets `features.arrow`, with a row {uid, position, text, layer, pool, vector} per text, word or

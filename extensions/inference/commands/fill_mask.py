@@ -1,4 +1,4 @@
-"""Fill masks with a trained model: `clozeline fill-mask RUN ["a <mask> word"] [heldout=N]`.
+"""Fill masks with a trained model: `clozeline fill-mask mine/run ["a <mask> word"] [heldout=N]`.
 
 The model predicts the `<mask>` of each sentence, also written `[MASK]` or `___`. A mask is one
 piece of a word: try `<mask><mask>` for longer words. Several masks are filled one after another,

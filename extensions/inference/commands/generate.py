@@ -1,4 +1,4 @@
-"""Continue a text with a trained model: `clozeline generate RUN TEXT [key=value ...]`.
+"""Continue a text with a trained model: `clozeline generate mine/run 'It was' [key=value ...]`.
 
 A decoder continues the text, an encoder-decoder answers it. Special tokens are written as pieces:
 `<mask>`, `<extra_0>`. By default, each token is the most probable one (greedy); `mode=sample

@@ -1,6 +1,6 @@
 """Show the nearest neighbors of a vector.
 
-    clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]
+    clozeline neighbors features query=0 [top=10] [same=true] [--json]
 
 FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by
 cosine similarity to row ROW, the query; other rows of the document that the query is from are

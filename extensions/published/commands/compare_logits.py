@@ -1,4 +1,4 @@
-"""Compare the logits of two models: `clozeline compare-logits DIR_A DIR_B [--theirs]`.
+"""Compare the logits of two models: `clozeline compare-logits mine/run hf [--theirs]`.
 
 Each is a training run, a folder that import_model wrote, or a transformers folder. With --theirs,
 transformers runs its own folders; it must be installed.

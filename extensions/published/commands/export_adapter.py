@@ -1,4 +1,4 @@
-"""Export the adapter of a run for peft: `clozeline export-adapter RUN DIR`.
+"""Export the adapter of a run for peft: `clozeline export-adapter mine/run adapter`.
 
 DIR gets adapter_config.json and adapter_model.safetensors with the adapter and the head that was
 trained with the adapter. `peft.PeftModel.from_pretrained` loads DIR on top of the base model, which

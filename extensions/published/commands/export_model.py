@@ -1,4 +1,4 @@
-"""Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
+"""Export a model for transformers: `clozeline export-model mine/run hf [parts=encoder]`.
 
 RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a
 folder that import_model wrote. DIR_OUT gets config.json, model.safetensors, generation_config.json

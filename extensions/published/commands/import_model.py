@@ -1,4 +1,4 @@
-"""Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
+"""Import a published model: `clozeline import-model hf imported`.
 
 DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without
 classes), or a repository on the hub: hf://org/name, or hf://org/name@revision with a branch, tag or

@@ -1,4 +1,4 @@
-"""Compare runs of the trainer: `clozeline compare-runs RUN [RUN ...] [html=FILE] [--json]`.
+"""Compare runs of the trainer: `clozeline compare-runs mine/run other/run [html=FILE] [--json]`.
 
 Prints the last and best figures of each run and the configuration keys in which they differ. The
 page has curves over steps, tokens, seconds and FLOPs. Runs may still be training: whatever they

@@ -1,6 +1,6 @@
 """Train on tasks in sequence and measure forgetting.
 
-    clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR
+    clozeline forgetting mine/run tasks='[a.yaml, b.yaml]' output=forgetting
 
 Each method learns all tasks in order, starting from RUN: `plain`; `replay`, which mixes in rows of
 earlier tasks; `ewc`, for which this tool estimates the Fisher information; `l2_sp`. The table has

@@ -1,6 +1,6 @@
 """Train the variants of a study with equal FLOPs, and test published claims.
 
-    clozeline study STUDY
+    clozeline study mystudy output=studied
 
 STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and
 `train`. The pipeline makes the sets from `input`, by default from the demo's pages. Each variant is

@@ -1,10 +1,10 @@
 """Fine-tune a model on a task with several seeds, and print one table.
 
-Each run is scored next to its baselines.
+    clozeline finetune mine/run task=sst2 train=train.tsv dev=dev.tsv output=tuned [key=value ...]
 
-`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=auto] [from=all] [key=value
-...]` makes the task's sets with the tokenizer of BODY, trains one run per seed, and scores it on
-`dev`. Seeds, steps and learning rate follow the rows and the width of BODY, unless you give them.
+It makes the task's sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`
+next to its baselines. Seeds, steps and learning rate follow the rows and the width of BODY, unless
+you give them.
 `from` selects what is initialized from BODY: all, embeddings, or random (nothing). Words that start
 with `tasks.` or `tokenizer.` go to the pipeline, all others to `train/main.py`: `steps=500`,
 `freeze=body`. If the recipe's `tasks.frame` is for another architecture than BODY's, a decoder gets

@@ -1,6 +1,6 @@
 """Label texts with a fine-tuned run, for self-training.
 
-    clozeline pseudo-label RUN input=FILE output=FILE
+    clozeline pseudo-label tuned/seed-0 input=texts.csv output=labeled.csv
 
 The input is a file as `clozeline predict` reads it: a table with the text columns of the task, or
 in .txt one text per line, or the two texts of a pair separated by a tab. Each gets the class with

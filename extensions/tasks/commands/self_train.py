@@ -1,6 +1,6 @@
 """Self-train in rounds.
 
-    clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR
+    clozeline self-train mine/run task=sst2 train=train.tsv unlabeled=new.tsv dev=dev.tsv output=st
 
 Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before
 labels the texts of `unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels

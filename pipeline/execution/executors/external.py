@@ -1,6 +1,6 @@
 """Run units of a pipeline that was started with `executor.name=external`.
 
-Start `clozeline work OUTPUT` once for each free core, on this machine or on others that see the
+Start `clozeline work mine/data` once for each free core, on this machine or on others that see the
 same folders at the same paths, by hand or with any scheduler. `docs/clusters.md` has the commands
 for GNU parallel, Kubernetes and PBS. Workers may start before the pipeline, and may be stopped or
 killed at any time. They end with exit code 0 when the pipeline ends.
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
             print_help(WorkOptions, arguments, __doc__, program_name("clozeline work"))
             return 0
         with stopping_at_signals():
-            _work(read_words(WorkOptions, arguments))
+            _work(read_words(WorkOptions, arguments, __doc__))
 
     return run_command(act)
 

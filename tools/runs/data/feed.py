@@ -163,7 +163,7 @@ def open_feed(options: FeedOptions) -> Feed:
         return _open_run_feed(options.run, options.data)
 
     if options.manifest is None or options.run is not None:
-        raise ConfigurationError("expected a MANIFEST or run=DIR, one of them; see --help")
+        raise ConfigurationError("expected a MANIFEST or a run, such as run=mine/run; see --help")
     if options.data != run_sets.SetPaths():
         raise ConfigurationError(
             "data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone"
