@@ -72,3 +72,13 @@ def test_the_example_of_a_missing_word_is_read(name, answer):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("x")
     assert "READ" in answer(name, *words)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_words_of_other_commands_are_answered(name, answer):
+    """Each command answers with its own word, or that no word is needed."""
+    plan, dry_run = answer(name, "--plan"), answer(name, "--dry-run")
+    assert "no such" in dry_run or "'--dry-run'" in plan
+    assert "no such" in plan or "'--plan'" in dry_run
+    assert "start the same command again" in answer(name, "--resume")
+    assert re.search("nothing is overwritten|--force STAGE", answer(name, "--force"))

@@ -421,7 +421,7 @@ def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path
     said = capsys.readouterr()
 
     assert "$ python -c 'raise SystemExit(3)' https://***@h" in said.out
-    assert "this command ended with exit code 3" in said.err
+    assert "ended with exit code 3" in said.err
 
 
 @pytest.mark.slow
