@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from clozeline.report.escaping import escape
-from clozeline.report.views import Chart, Points, Series
+from clozeline.report.views import Chart, Points, Series, merge_equal
 
 SHADES: Final = 8
 """Number of colors for series."""
@@ -31,9 +31,12 @@ _SMOOTHED: Final = 0.05
 
 
 def _drawn_series(chart: Chart) -> list[Series]:
-    """Return the series that have finite points, with no more points than a picture shows."""
-    thin = (Series(line.name, thin_points(line.points), line.smooth) for line in chart.series)
-    return [line for line in thin if line.points]
+    """Return the series that have finite points, with no more points than a picture shows.
+
+    Equal series are one, which names all of them.
+    """
+    thin = ((line.name, (tuple(thin_points(line.points)), line.smooth)) for line in chart.series)
+    return [Series(name, points, smooth) for name, (points, smooth) in merge_equal(thin) if points]
 
 
 def describe_chart(chart: Chart) -> str:

@@ -72,7 +72,7 @@ vertical-align:.25em}
 figcaption i.level{border-top-style:dashed}
 svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
-.scroll{overflow-x:auto;max-width:100%;background:
+.scroll{overflow-x:auto;width:fit-content;max-width:100%;background:
 linear-gradient(90deg,var(--paper) 30%,transparent) 0/2.5rem 100% no-repeat local,
 linear-gradient(270deg,var(--paper) 30%,transparent) 100%/2.5rem 100% no-repeat local,
 linear-gradient(90deg,var(--muted),transparent) 0/.5rem 100% no-repeat,
@@ -104,6 +104,7 @@ background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 table:not(.words) tr{padding:.4rem 0;border-bottom:1px solid var(--line)}
 table:not(.words) th{display:none}table:not(.words) td{white-space:pre-line;
 overflow-wrap:anywhere}table:not(.words) td.n{text-align:left}
+table:not(.words) td:empty{display:none}
 td[data-name]::before{content:attr(data-name)": ";color:var(--muted)}}
 """
 

@@ -5,9 +5,9 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 _QUANTITY: Final = re.compile(
     r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B|[kMG]))?|[\d,]+ (min|h) \d+ (s|min)"
@@ -166,6 +166,14 @@ def cell_text(cell: Cell) -> str:
     return (
         cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
     )
+
+
+def merge_equal(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return names and values, with a single entry for equal values, which names all of them."""
+    names: dict[Any, list[str]] = {}
+    for name, value in named:
+        names.setdefault(value, []).append(name)
+    return [("; ".join(alike), value) for value, alike in names.items()]
 
 
 def is_number(cell: Cell) -> bool:

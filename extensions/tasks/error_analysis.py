@@ -11,10 +11,13 @@ from typing import Final
 from clozeline.extensions.tasks.task_heads._task_head import Record, TaskHead
 from clozeline.extensions.tasks.task_run import TaskRun
 from clozeline.pipeline.rows import RowBatch
+from clozeline.report.views import Table
 from clozeline.terminal import align_rows
 
 _SHOWN_PREDICTIONS: Final = 10
 """Number of wrong predictions that are printed, the worst first."""
+_SHOWN_ANSWERS: Final = 4
+"""Number of wrong answers, and of right ones, in tables."""
 _SHOWN_CLASSES: Final = 12
 """Number of classes in the printed confusion matrix: the classes with most errors."""
 
@@ -66,6 +69,21 @@ def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
     )
     yield f"Wrong: {len(worst):,} of {len(records):,}{', the worst' if worst else ''}"
     yield from record_lines(worst[:_SHOWN_PREDICTIONS])
+
+
+def answer_table(answer: TaskHead, records: Sequence[Record]) -> Table:
+    """Return the worst answers, and some of the best ones, with their texts."""
+    ranked = sorted(records, key=lambda record: -float(record["error"]))
+    rows = [
+        (
+            "wrong" if record["error"] else "right",
+            " ".join(record.get("texts", record.get("words"))),
+            str(record["gold"]),
+            ", ".join(str(record[field]) for field in answer.fields() if field in record),
+        )
+        for record in [*ranked[:_SHOWN_ANSWERS], *ranked[_SHOWN_ANSWERS:][-_SHOWN_ANSWERS:]]
+    ]
+    return Table("Wrong and right answers", ("", "text", "true", "predicted"), rows)
 
 
 def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> Iterator[str]:

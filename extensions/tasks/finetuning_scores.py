@@ -104,6 +104,16 @@ def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
             yield f"{count:,} {name.replace('_', ' ')}"
 
 
+def figures_of(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return each metric of a run, and then of its baselines, as text."""
+    by_name = {"the model": scores["metrics"], **scores["baselines"]}
+    return [
+        (f"{metric} of {_BASELINES.get(name, name)}", f"{value:.4f}")
+        for name, metrics in by_name.items()
+        for metric, value in metrics.items()
+    ]
+
+
 def metric_lines(scores: Sequence[Mapping[str, Any]], single: str = "") -> Iterator[str]:
     """Yield each metric of runs that were scored on the same rows, next to its baselines.
 

@@ -3,16 +3,19 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clozeline.extensions.tasks.error_analysis import collect_answers, record_lines
-from clozeline.extensions.tasks.finetuning_scores import metric_lines, notes_of
+from clozeline.extensions.tasks.error_analysis import answer_table, collect_answers, record_lines
+from clozeline.extensions.tasks.finetuning_scores import figures_of, metric_lines, notes_of
 from clozeline.extensions.tasks.sets.splits import SHOWN_NOTES
 from clozeline.extensions.tasks.task_run import TaskRun, open_task_run, set_rows
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.rows import RowBatch
 from clozeline.tools.registries import SCORING_KEYS
+from clozeline.train.checkpoint.trained_model import read_config
+from clozeline.train.logs.report import write_report
 
 
 def scores_of(
@@ -62,9 +65,12 @@ def score_run(run: Path, split: str, path: Path) -> None:
     rows = set_rows(opened.shards)
     predicted = opened.answer.predict(opened.task, rows)
     stored = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
-    lines = record_lines(collect_answers(opened, rows, predicted))
+    records = collect_answers(opened, rows, predicted)
+    lines = record_lines(records)
     publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
     publish_json(path, stored)
+    config = replace(read_config(run), output=run)
+    write_report(config, figures_of(stored["scores"]), answer_table(opened.answer, records))
 
 
 def to_json(scores: Mapping[str, object]) -> str:

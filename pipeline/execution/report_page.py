@@ -78,8 +78,9 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield _summarize(rows.values(), [each["counts"] for each in reports.values()])
     costs = ((reports[name]["seconds"], reports[name]["bytes"]) for name in rows)
     yield source_table(rows.values())
-    yield accounting((*row, *cost) for row, cost in zip(rows.items(), costs, strict=True))
-    notes = [(name, note) for name, row in rows.items() for note in row.remarks()]
+    stages_costs = zip(rows.items(), costs, strict=True)
+    yield Section("Stages", [accounting((*row, *cost) for row, cost in stages_costs)])
+    notes = [(name, note) for name, row in rows.items() for note in row.notes]
     yield Section("Worth knowing", [Table("", ("stage", ""), notes)])
     cut = [Bars(f"{name} · characters cut", row.cut, row.characters) for name, row in rows.items()]
     reasons = chain.from_iterable(_iter_reasons(name, row) for name, row in rows.items())
@@ -96,7 +97,8 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         yield from stage.page_sections()
     yield Section("Examples of dropped documents", drops)
 
-    yield Section("Inputs", _list_inputs(stages[0].recipe.folder(PLAN_STAGE) / "plan.json"))
+    inputs = _list_inputs(stages[0].recipe.folder(PLAN_STAGE) / "plan.json")
+    yield Section("Inputs", inputs, is_folded=True)
     for name, report in reports.items():
         counts = Table("", ("count", ""), sorted(flatten(report["counts"]).items()))
         yield Section(f"All counts of {name}", [counts], is_folded=True)

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from clozeline.command_line import Positional
@@ -18,9 +19,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.run_status import read_status
 from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.train.logs.display import heldout_title
+from clozeline.train.logs.figures import losses_on
+from clozeline.train.logs.json_lines import read_lines
 
 _TIMES: Final = ("started", "heartbeat", "estimated_end")
-_SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host")
+_SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host", "heldout")
 
 
 @config_class
@@ -53,7 +57,7 @@ def _show_status(options: StatusOptions) -> int:
         lines = [json.dumps({**status.fields, "folder": str(place), "ended": status.ended})]
         if not options.json:
             rows = [("state", status.state_text), ("process", status.process)]
-            rows += _rows(status.fields)
+            rows += [*_rows(status.fields), *_heldout_rows(place, status.heldout)]
             width = max(len(name) for name, _ in rows)
             lines = [f"{place}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
         for line in lines:
@@ -64,14 +68,23 @@ def _show_status(options: StatusOptions) -> int:
 def _rows(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """Yield the names of the fields, nested ones behind those above, and their values as text."""
     for name, value in fields.items():
-        if name in _SHOWN_OTHERWISE or value is None:
+        if name in _SHOWN_OTHERWISE or not value:
             continue
-        words = name.replace("_", " ").replace("heldout", "held-out")
-        shown = words if above.endswith(words) else f"{above} {words}".strip()
+        shown = f"{above} {name.replace('_', ' ')}".strip()
         if isinstance(value, Mapping):
             yield from _rows(value, shown)
         else:
             yield shown, _format(name, shown, value)
+
+
+def _heldout_rows(folder: Path, heldout: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the last and the best loss on each held-out set of a training."""
+    records = read_lines(folder / "metrics.jsonl")
+    for name in heldout:
+        if losses := losses_on(name, records):
+            best, step = min(losses)
+            text = f"{losses[-1][0]:.4g} (best {best:.4g} at {step:,})"
+            yield f"{heldout_title(name)} loss", text
 
 
 def _format(name: str, shown: str, value: object) -> str:

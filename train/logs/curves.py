@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.report.html_page import Viewed
 from clozeline.report.recorded_series import RecordedSeries, read_points
-from clozeline.report.views import Chart, Section, Series, Table
+from clozeline.report.views import Chart, Section, Series, Table, merge_equal
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.figures import Record, figures_of, last_heldout
@@ -29,7 +30,6 @@ _STEP_CHARTS: Final = (
     RecordedSeries(name="Gradient norm before clipping", keys=("gradient_norm",)),
     RecordedSeries(name="Learning rate", keys=("learning_rate",)),
     RecordedSeries(name="Tokens per second, all ranks", keys=("tokens_per_s",)),
-    RecordedSeries(name="Tokens per second with padding, all ranks", keys=("padded_tokens_per_s",)),
     RecordedSeries(name="Model FLOPs utilization", keys=("mfu",), unit="%", factor=100.0),
     RecordedSeries(
         name="Time waiting for data", keys=("stream", "waited_share"), unit="%", factor=100.0
@@ -163,18 +163,24 @@ def _add_seconds(records: Sequence[Record], starts: Sequence[float]) -> Iterator
 
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[Chart]:
-    """Yield the charts of runs: losses of several runs over each of `AXES`, the rest over steps."""
+    """Yield the charts of runs: losses of several runs over each of `AXES`, the rest over steps.
+
+    Numbers that are equal at every step are one chart, which names all of them.
+    """
     alone = len(runs) == 1
     groups = group_by_task(runs)
     for task, group in groups.items():
         of = f" of {task}" if len(groups) > 1 else ""
         for axis in ["step"] if alone else AXES:
             yield from _losses(group, axis, of, alone)
-    for chart in (*_STEP_CHARTS, *dict.fromkeys(chart for run in runs for chart in run.charts)):
-        series = [
-            Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs
-        ]
-        yield Chart(chart.title, series, "step")
+    drawn = (
+        (chart.title, tuple(tuple(chart.points(run.records)) for run in runs))
+        for chart in (*_STEP_CHARTS, *dict.fromkeys(chart for run in runs for chart in run.charts))
+    )
+    for title, points in merge_equal(drawn):
+        yield Chart(
+            title, [Series(run.name, p) for run, p in zip(runs, points, strict=True)], "step"
+        )
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> list[Series]:
@@ -194,12 +200,10 @@ def _losses(
 
     if alone:
         sets = list(last_heldout(runs[0].records))
-        heldout = [
-            Series(heldout_title(name), read_points(runs[0].records, axis, "heldout", name, "loss"))
-            for name in sets
-        ]
-        smooth = [replace(curve, smooth=True) for curve in training]
-        yield Chart(f"Loss (nats){over}", [*smooth, *heldout], x, _entropies(runs, sets))
+        losses = [replace(training[0], smooth=True)]
+        for name in sets:
+            losses += _series(runs, heldout_title(name), axis, "heldout", name, "loss")
+        yield Chart(f"Loss{over}", losses, x, _entropies(runs, sets))
     else:
         yield Chart(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis, of)
@@ -213,8 +217,7 @@ def _losses(
     by_head = {head: _series(runs, head if alone else "", axis, "losses", head) for head in heads}
 
     if alone:
-        series_of_heads = [curve for series in by_head.values() for curve in series]
-        yield Chart("Loss by head (nats)", series_of_heads, x)
+        yield Chart("Loss by head", [*chain.from_iterable(by_head.values())], x)
     else:
         yield from (
             Chart(f"Training loss of {head} (nats){of}", series, x)

@@ -25,7 +25,6 @@ _LAST: Final[dict[str, _Show]] = {
 }
 _OVER_STEPS: Final[dict[str, tuple[Callable[[list[float]], float], _Show, tuple[str, ...]]]] = {
     "tokens/s, median": (median, _WHOLE, ("tokens_per_s",)),
-    "padded tokens/s, median": (median, _WHOLE, ("padded_tokens_per_s",)),
     "MFU, median": (median, _SHARE, ("mfu",)),
     "share of time waiting for data, median": (median, _SHARE, ("stream", "waited_share")),
     "resident bytes of rank 0, most": (max, size_text, ("memory_bytes",)),
@@ -63,15 +62,11 @@ def _iter_figures(
             yield f"{heldout_title(name)} accuracy", accuracy, _SHARE
             yield f"{heldout_title(name)} share of the most frequent label", majority, _SHARE
         title = f"{heldout_title(name)} loss{group}"
-        found = [(record["step"], results(record).get(name, {}).get("loss")) for record in records]
-        losses = {
-            step: loss for step, loss in found if isinstance(loss, float) and math.isfinite(loss)
-        }
-        if losses:
-            best = min(losses, key=lambda step: (losses[step], step))
-            yield f"{title}, last", losses[max(losses)], _LOSS
-            yield f"{title}, best", losses[best], _LOSS
-            yield f"{title}, step of the best", best, _WHOLE
+        if losses := losses_on(name, records):
+            best, step = min(losses)
+            yield f"{title}, last", losses[-1][0], _LOSS
+            yield f"{title}, best", best, _LOSS
+            yield f"{title}, step of the best", step, _WHOLE
 
     trained = step_records(records)
     last = trained[-1] if trained else {}
@@ -87,6 +82,12 @@ def _iter_figures(
     for chart in charts:
         if chart.headline and (points := chart.points(records)):
             yield chart.label, points[-1][1], f"{{:,.0f}} {chart.unit}".format
+
+
+def losses_on(name: str, records: Sequence[Record]) -> list[tuple[float, float]]:
+    """Return each finite loss on a held-out set with its step, in the order of the records."""
+    points = read_points(records, "step", "heldout", name, "loss")
+    return [(loss, step) for step, loss in points if math.isfinite(loss)]
 
 
 def scores_of(result: Record) -> tuple[float | None, float | None]:

@@ -12,7 +12,7 @@ from clozeline.files import choose_page_path, publish_text
 from clozeline.pipeline.corrupt.preview.row_view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import page
-from clozeline.report.views import Part, Passage, Section, Span, Table
+from clozeline.report.views import Part, Passage, Section, Span, Table, merge_equal
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
@@ -23,8 +23,8 @@ from clozeline.train.logs.figures import Record, last_heldout, scores_of
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.plan import describe_unfallen_rate
 
-_MAX_CARDS: Final = 8
-"""Figures at the head of the page; most people can read the first ones."""
+_MAX_CARDS: Final = 5
+"""Figures at the head of the page; the others need words that only experts know."""
 _MAX_LISTED_EVENTS: Final = 200
 """The report lists at most this many events, the latest ones."""
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
@@ -38,10 +38,13 @@ _LEGEND: Final = (
 )
 
 
-def write_report(config: TrainConfig) -> Path:
+def write_report(
+    config: TrainConfig, scores: Sequence[tuple[str, str]] = (), answers: Part = ""
+) -> Path:
     """Write report.html into the run directory, in place of an older one; return its path.
 
-    A page of somebody else stays, see `choose_page_path`.
+    A page of somebody else stays, see `choose_page_path`. A run that was scored on a task begins
+    with these `scores` by name, and with its right and wrong `answers`.
     """
     output = config.output
     run = read_run(output, output.name)
@@ -49,23 +52,31 @@ def write_report(config: TrainConfig) -> Path:
     settings = [(key, "" if value is None else str(value)) for key, value in values.items()]
 
     events = read_lines(output / "events.jsonl")
-    figures = _merge_tiles(run.figures())
+    figures = run.figures()
+    first = 0 if scores else _MAX_CARDS
+    losses, *others = curves([run])
+    tokenizer = output / TOKENIZER_FOLDER
     plans = [event["plan"] for event in events if "plan" in event]
     parts: list[Part] = [
         _outcome(run.records, events, config),
-        Table("", (), figures[:_MAX_CARDS]),
+        Table("", (), merge_equal(scores or figures[:first])),
+        answers,
         *(Table("What it does", ("", ""), [*plan.items()]) for plan in plans[-1:]),
-        Section("", [*curves([run])], is_row=True),
-        Section("Guesses on held-out rows", _guesses(events, output)),
+        Section("", [losses], is_row=True),
+        Section(
+            "Guesses on held-out rows",
+            show_guesses(events, tokenizer) if tokenizer.is_dir() else [],
+        ),
         Section(
             "More figures",
             [
                 *_heldout_lines(last_heldout(run.records)),
-                Table("", (), figures[_MAX_CARDS:]),
+                Table("", (), merge_equal(figures[first:])),
+                Section("", others, is_row=True),
             ],
             is_folded=True,
         ),
-        Section("Events", [_events(events)]),
+        Section("Events", [_events(events)], is_folded=True),
         Section("Configuration", [Table("", ("key", "value"), settings)], is_folded=True),
     ]
 
@@ -80,14 +91,6 @@ def _title(config: TrainConfig, events: Sequence[Record]) -> str:
     trained = f"{config.model.family} with {', '.join(config.model.heads)}"
     days = [f", {datetime.fromtimestamp(event['time']):%-d %b %Y}" for event in events[-1:]]
     return f"{folders}: {trained}{''.join(days)}"
-
-
-def _merge_tiles(figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return names and values, with a single entry for figures of the same value."""
-    names: dict[str, list[str]] = {}
-    for name, value in figures:
-        names.setdefault(value, []).append(name)
-    return [("; ".join(alike), value) for value, alike in names.items()]
 
 
 def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainConfig) -> str:
@@ -125,7 +128,9 @@ def _describe_skill(by_set: Mapping[str, Any], events: Sequence[Record]) -> Iter
             texts = plural(len(rows), "text")
             answers = f"{'hidden' if rows[0]['form'] == 'masked' else 'next'} pieces"
         alone = (
-            "" if majority is None else f"; the most frequent alone about {majority * total:,.0f}"
+            ""
+            if majority is None
+            else f"; always the most frequent one, about {majority * total:,.0f}"
         )
         yield (
             f"On {texts} that it was not trained on, the model guesses {accuracy * total:,.0f} of "
@@ -201,12 +206,6 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
     return lines
-
-
-def _guesses(events: Sequence[Record], output: Path) -> list[Part]:
-    """Return the latest guesses; a run without a copy of its tokenizer shows none."""
-    tokenizer = output / TOKENIZER_FOLDER
-    return show_guesses(events, tokenizer) if tokenizer.is_dir() else []
 
 
 def _events(events: Sequence[Record]) -> Table:

@@ -245,6 +245,24 @@ def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):
     assert f"Wrong: {len(right) - sum(right)} of {len(right)}, the worst" in shown
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_the_page_of_a_scored_run_begins_with_scores_and_answers(runs, name, tmp_path):
+    run = runs(name) / "run"
+    score_run(run, "dev", path := tmp_path / "seed-0.json")
+    page = checked((run / "report.html").read_text())
+    scores = json.loads(path.read_text())["scores"]
+    records = path.with_suffix(".predictions.jsonl").read_text().splitlines()
+
+    assert f"{next(iter(scores['metrics'].values())):.4f}" in page.texts
+    assert all(any(f" of {each}" in text for text in page.texts) for each in scores["baselines"])
+    assert page.cells[:4] == ["text", "true", "predicted", page.cells[3]]
+
+    kinds = {"wrong" if json.loads(record)["error"] else "right" for record in records}
+
+    assert kinds <= {*page.cells}
+    assert page.texts.index("predicted") < page.texts.index("What it does")
+
+
 @pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
 def test_every_head_has_errors(runs, name):
     """An error is 0 where gold and prediction agree, and only there."""

@@ -122,16 +122,24 @@ def words_file(folder):
     return folder / "in.jsonl"
 
 
+EVALUATED = [(200, 5.0), (400, 4.5), (600, None), (800, 4.731)]
+
+
 def test_runs_in_a_folder_are_shown_in_words_of_columns(tmp_path, capsys):
     losses = {"loss": 4.731, "losses": {"masked_lm": 4.731}}
     for name, state in (("data", "done"), ("run", "failed")):
         (tmp_path / name).mkdir()
         fields = {"state": state, "host": "h", "pid": 1, "heldout": {"heldout": losses}}
+        fields["rollbacks"] = 0
         (tmp_path / name / "status.json").write_text(json.dumps(add_checksum(fields)))
+    lines = [{"step": step, "heldout": {"heldout": {"loss": loss}}} for step, loss in EVALUATED]
+    text = "".join(f"{json.dumps(add_checksum(line))}\n" for line in lines)
+    (tmp_path / "run/metrics.jsonl").write_text(text)
     assert show_status([str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert out.index(f"{tmp_path}/data") < out.index(f"{tmp_path}/run")
-    assert re.search(r"^  held-out losses masked lm +4.731$", out, re.MULTILINE)
+    assert re.search(r"^  held-out loss +4.731 \(best 4.5 at 400\)$", out, re.MULTILINE)
+    assert "rollbacks" not in out
     assert show_status([str(tmp_path), "json=true"]) == 1
     assert [json.loads(line)["state"] for line in capsys.readouterr().out.splitlines()] == [
         "done",

@@ -125,6 +125,6 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
     assert dict(run.figures())["largest bias"] == "40 nats"
     assert (
-        "Largest bias (nats): largest from 20 to 40"
+        "Largest bias (nats): a from 20 to 40"
         in checked(page(Section("run", [*curves([run])]))).pictures
     )

@@ -51,10 +51,9 @@ def test_the_page_shows_the_records(tmp_path):
     page = page_of(tmp_path)
 
     assert page.pictures[:3] == [
-        "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
-        "labels 2.75",
-        "Loss by head (nats): a from 1 to 3; heldout from 2 to 2",
-        "Gradient norm before clipping: gradient_norm from 1 to 1",
+        "Loss: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
+        "Loss by head: a from 1 to 3; heldout from 2 to 2",
+        f"Gradient norm before clipping: {tmp_path.name} from 1 to 1",
     ]
 
     assert page.cells[page.cells.index("optimizer.learning_rate") + 1] == "0.003"
@@ -143,13 +142,13 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
             "classification",
             {"classification/accuracy": 0.7},
             [],
-            "7 of 10 answers right; the most frequent alone about 4",
+            "7 of 10 answers right; always the most frequent one, about 4",
         ),
         (
             "masked_lm",
             {},
             [{"form": "masked", "labels": [[1, 5, 5, 0.5], [2, 6, 5, 0.5]]}],
-            "1 of 2 hidden pieces right; the most frequent alone about 1",
+            "1 of 2 hidden pieces right; always the most frequent one, about 1",
         ),
         ("lm", {}, [{"form": "continued", "labels": [[1, 5, 6, 0.5]]}], "0 of 1 next pieces right"),
     ],

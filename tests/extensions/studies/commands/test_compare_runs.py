@@ -73,7 +73,6 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
         "held-out loss, step of the best": 2,
         "held-out unigram entropy": 2.75,
         "tokens/s, median": 150.0,
-        "padded tokens/s, median": 80.0,
         "MFU, median": 0.25,
         "share of time waiting for data, median": 0.125,
         "resident bytes of rank 0, most": 5 * 2**20,
@@ -133,9 +132,7 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
     assert len(shown) == 4 * 4
     assert "masked_lm, mean over rows, tokenizer aaaaaaaa (4)" in page.read_text()
 
-    assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [
-        (True, True)
-    ]
+    assert all("masked; masked_too from" in text for text in shown[:4]), "equal curves are one"
     assert not [text for text in shown[4:] if "masked_too" in text]
     assert compare_runs([*map(str, runs[:2])]) == 0
     assert "cannot be compared" not in capsys.readouterr().err
