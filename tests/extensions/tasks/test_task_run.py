@@ -21,7 +21,7 @@ from clozeline.extensions.tasks.answer_threshold import read_threshold, store_th
 from clozeline.extensions.tasks.error_analysis import collect_answers, error_lines
 from clozeline.extensions.tasks.heads.classification import ClassificationTaskHead
 from clozeline.extensions.tasks.readers import TaskMetadata
-from clozeline.extensions.tasks.scores import lines_of
+from clozeline.extensions.tasks.scores import lines_of, score_run
 from clozeline.extensions.tasks.task_run import open_task_run, set_rows
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
@@ -30,6 +30,7 @@ from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from tests.extensions.tasks.task_runs import TASKS
+from tests.pages import checked
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
 from tests.refusals import refused
@@ -253,14 +254,16 @@ def test_the_page_of_a_scored_run_begins_with_scores_and_answers(runs, name, tmp
     scores = json.loads(path.read_text())["scores"]
     records = path.with_suffix(".predictions.jsonl").read_text().splitlines()
 
-    assert f"{next(iter(scores['metrics'].values())):.4f}" in page.texts
-    assert all(any(f" of {each}" in text for text in page.texts) for each in scores["baselines"])
+    values = {f"{value:.4f}" for value in scores["metrics"].values()}
+    values |= {f"{value:.4f}" for each in scores["baselines"].values() for value in each.values()}
+
+    assert values == {*page.texts[: page.texts.index("predicted")]} & values
     assert page.cells[:4] == ["text", "true", "predicted", page.cells[3]]
 
     kinds = {"wrong" if json.loads(record)["error"] else "right" for record in records}
 
     assert kinds <= {*page.cells}
-    assert page.texts.index("predicted") < page.texts.index("What it does")
+    assert page.texts.index("predicted") < page.texts.index("Configuration")
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
