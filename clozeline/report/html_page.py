@@ -74,7 +74,7 @@ svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
 .scroll{overflow-x:auto;width:fit-content;max-width:100%;background:
 linear-gradient(90deg,var(--paper) 30%,transparent) 0/2.5rem 100% no-repeat local,
-linear-gradient(270deg,var(--paper) 30%,transparent) 100%/2.5rem 100% no-repeat local,
+linear-gradient(270deg,var(--paper) 30%,transparent) calc(100% + 1px)/2.5rem 100% no-repeat local,
 linear-gradient(90deg,var(--muted),transparent) 0/.5rem 100% no-repeat,
 linear-gradient(270deg,var(--muted),transparent) 100%/.5rem 100% no-repeat}
 table{border-collapse:collapse;font-size:.92rem}

@@ -80,7 +80,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield source_table(rows.values())
     stages_costs = zip(rows.items(), costs, strict=True)
     yield Section("Stages", [accounting((*row, *cost) for row, cost in stages_costs)])
-    notes = [(name, note) for name, row in rows.items() for note in row.notes]
+    notes = [(name, note) for name, row in rows.items() for note in row.remarks()]
     yield Section("Worth knowing", [Table("", ("stage", ""), notes)])
     cut = [Bars(f"{name} · characters cut", row.cut, row.characters) for name, row in rows.items()]
     reasons = chain.from_iterable(_iter_reasons(name, row) for name, row in rows.items())
