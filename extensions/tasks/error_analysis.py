@@ -77,7 +77,7 @@ def answer_table(answer: TaskHead, records: Sequence[Record]) -> Table:
     rows = [
         (
             "wrong" if record["error"] else "right",
-            " ".join(record.get("texts", record.get("words"))),
+            " ".join(record.get("texts") or record["words"]),
             str(record["gold"]),
             ", ".join(str(record[field]) for field in answer.fields() if field in record),
         )
