@@ -180,10 +180,10 @@ class StagePreview:
         sure = Counter(why for state in self.run.states for why in state.reasons.values())
         for why, count in sure.most_common(_MOST_REASONS):
             if not (self.changes and why in _INPUT_REASONS):
-                yield f"{why} ({count:,})"
+                yield f"{why}: {plural(count, 'unit')}"
         waits = Counter(why for state in self.run.states for why in state.waiting.values())
         for why, count in waits.most_common(_MOST_REASONS):
-            yield f"{why}: 0 to {count:,}"
+            yield f"{why}: 0 to {plural(count, 'unit')}"
         if self.run.stage.writes_tokenizer and self.most_units:
             kept = shlex.quote(str(self.run.stage.folder / "tokenizer"))
             yield (
@@ -233,7 +233,7 @@ def plan_view(plan: Plan, previews: Sequence[StagePreview]) -> Section:
         f"{plural(len(plan.inputs), 'input')}, {size_text(plan.bytes)}, "
         f"{plural(len(plan.units), 'unit')}, {plural(plan.shards, 'shard')}{before}"
     )
-    header = ("stage", "units", "kept", "to make", "CPU time")
+    header = ("stage", "units", "kept", "to make", "about CPU")
     rows = [each.cells() for each in previews]
     reasons = [f"{each.stage}: {reason}" for each in previews for reason in each.explain()]
     return Section("", [title, Table("", header, rows), *reasons])

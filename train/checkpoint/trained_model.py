@@ -97,6 +97,9 @@ class TrainedModel:
             WeightsError: the weights of a model folder are damaged, or of another model.
         """
         folder = folder.expanduser()
+        runs = list(folder.glob("*/checkpoints"))
+        if len(runs) == 1 and (folder / "train.yaml").is_file():  # as `clozeline new` wrote it
+            folder = runs[0].parent
         if step is not None or any(
             (folder / name).exists() for name in ("config.yaml", "checkpoints")
         ):

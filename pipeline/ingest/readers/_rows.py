@@ -256,6 +256,7 @@ class EncodedReader(Reader):
             self.guess = self.guess or _guess_encoding(path, self._limits)
             if named or self.guess == "utf-8":
                 error.reason += f"; the first rows look like {self.guess}"
+                error.reason += "" if named else ": the file mixes encodings"
                 raise
             return line.decode(self.guess)
 

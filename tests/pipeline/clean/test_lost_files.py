@@ -66,6 +66,15 @@ GOOD = json.dumps({"text": "The river had been rising since the early morning."}
             "input.encoding=cp1251",
         ),
         ({"a.csv": b"id,body\n1,a\n2,b\n"}, "a.csv: 2 of 2.*id", "input.text_key=body"),
+        (
+            {
+                "a.jsonl": GOOD.encode()
+                + f'{{"text": "{RUSSIAN}"}}\n'.encode() * 80
+                + b'{"text": "\xfc"}\n' * 90
+            },
+            "a.jsonl: 90 of 171.*mixes",
+            "",
+        ),
         ({"a.jsonl": (GOOD + "{x\n" * 2).encode()}, "a.jsonl: 2 of 3.*line 2", ""),
         ({"a.txt": b"\0\xff" * 99, "b.txt": b"b"}, "a.txt: 1 of 1.*charset", ""),
     ],

@@ -1,6 +1,7 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
 import os
+import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -142,7 +143,7 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     said, _ = plan("dedup.near.ngram=4")
 
     assert "sketch.ngram changed" in said
-    assert "depends on dedup: 0 to" in said
+    assert re.search(r"depends on dedup: 0 to \d+ units", said)
 
     (record,) = (tmp_path / "out/encode/records/manifest").glob("*.json")
     record.unlink()

@@ -281,7 +281,7 @@ def test_a_named_size_is_taken_or_told(texts, tmp_path, capsys, word):
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("de,ru", "clean.language.keep="), ("dee", "did you mean 'de'"), ("klingon", "more")],
+    [("de,ru", "clean.language.keep="), ("dee", "did you mean 'de'?\n"), ("klingon", "more")],
 )
 def test_a_wrong_language_is_answered_in_a_few_words(texts, tmp_path, capsys, word, said):
     assert new([str(tmp_path / "mine"), f"input={texts}", f"language={word}"]) == 64

@@ -24,8 +24,10 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match=r"contains runs: choose one, such as .*seed-0$"):
         TrainedModel.open(tmp_path)
-    model = write_run(tmp_path, shard_sets, [12], 3)
-    found = TrainedModel.open(tmp_path)
+    project = tmp_path / "mine"  # of `clozeline new`
+    model = write_run(project / "run", shard_sets, [12], 3)
+    (project / "train.yaml").touch()
+    found = TrainedModel.open(project)
 
     assert (found.step, found.model.training) == (12, False)
 

@@ -156,7 +156,7 @@ class Kind:
         return self.filters.format(
             stop_words=""
             if has_stop_words
-            else ", and two stop words, which only some languages have a list of",
+            else ",\n    # and two stop words, which only some languages have a list of",
             no_stop_words="" if has_stop_words else ", stop_words: 0",
             # without blanks, a clause is a word
             no_blanks=", mean_word_length: [1, 1000]"

@@ -201,7 +201,8 @@ _SMALL_CORPUS_BYTES: Final = 10_000_000
 _ROWS_PER_EVALUATION: Final = 6400
 """Rows read between two evaluations, which then take about a tenth of the time."""
 
-_PIPELINE: Final = """# From your texts to shards for {model}: {use}.
+_PIPELINE: Final = """# From your texts to shards for {model}:
+# {use}.
 # kind={kind}: {kind_use}.
 #   clozeline pipeline --config {folder}/pipeline.yaml
 #   clozeline train --config {folder}/train.yaml
@@ -240,7 +241,8 @@ group: {{}}
 corrupt:
   - {entry}
 """
-_TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
+_TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml:
+# {use}.
 # `clozeline train --help` explains every key. See its size, memory and time, then train:
 #   clozeline train --config {folder}/train.yaml --dry-run
 #   clozeline train --config {folder}/train.yaml
@@ -302,8 +304,8 @@ def check_language(code: str) -> str:
     if own_code is None:
         raise ConfigurationError(
             f"language: expected one code such as en or de, or {ANY}, got {code!r}; "
-            f"{suggest_codes(code, known)}; for several, language={ANY}, and for the pipeline "
-            "clean.language.keep='[en, de]'"
+            f"for several, language={ANY}, and for the pipeline clean.language.keep='[en, de]'; "
+            f"{suggest_codes(code, known)}"
         )
     return own_code
 

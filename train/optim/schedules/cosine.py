@@ -9,7 +9,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class CosineSchedule(Schedule):
-    """A rate that falls along half a cosine, from 1 after the warm-up to `final` at the horizon.
+    """A rate that falls along half a cosine, after the warm-up, to `final` of its peak.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.
     """

@@ -7,7 +7,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class LinearSchedule(Schedule):
-    """A rate that falls on a straight line, from 1 after the warm-up to `final` at the horizon.
+    """A rate that falls on a straight line, after the warm-up, to `final` of its peak.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 1..6 give 0.5, 1, 0.75, 0.5, 0.25, 0.
     """
