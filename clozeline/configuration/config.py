@@ -44,7 +44,7 @@ from clozeline.configuration.paths import HOME_EXPANDED as HOME_EXPANDED
 from clozeline.configuration.paths import LocalPath as LocalPath
 from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.redaction import leaves, redact, remember, without_masks
-from clozeline.configuration.words_elsewhere import translate_key
+from clozeline.configuration.words_elsewhere import translate_key, translate_value
 from clozeline.errors import ConfigurationError
 from clozeline.extension_list import list_extensions
 
@@ -480,7 +480,8 @@ def _explain(known: Sequence[str], key: str, errors: Sequence[Any], prefix: str)
     if below and not fitting:
         expected = [f"keys ({', '.join(below[:_FEW_KEYS])})"]
     if expected:
-        yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
+        got = f"{errors[0]['input']!r}{translate_value(full, errors[0]['input'])}"
+        yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {got}"
 
 
 def _hint(known: Sequence[str], key: str, prefix: str) -> str:

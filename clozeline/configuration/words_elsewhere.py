@@ -38,6 +38,12 @@ def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | 
     return _translate(words_of("keys"), word, find_key)
 
 
+def translate_value(key: str, value: object) -> str:
+    """Return the hint for a value of another program, to be written behind a refusal; or ""."""
+    note = words_of("values", key).get(str(value).lower())
+    return f": {note}" if note else ""
+
+
 def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str | None:
     """Return the hint for an algorithm of another name.
 

@@ -81,7 +81,8 @@ def read_named_texts(
                 elif item.group == "malformed":
                     why = item.detail or item.reason.replace("_", " ")
                     raise IntegrityError(
-                        f"{file}, record {number}: expected a text, got {why}; correct the record"
+                        f"{file}, record {number}: expected a text, got {why}; correct the record, "
+                        f"or write {{path: {file}, text_key: COLUMN}}"
                     )
                 continue
 

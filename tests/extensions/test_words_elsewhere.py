@@ -137,7 +137,13 @@ def test_words_of_other_trainers_are_translated(word, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("word", "named"),
-    [("model.dropout=0.1", "model.dropout.hidden"), ("device=cuda", "CUDA_VISIBLE_DEVICES")],
+    [
+        ("model.dropout=0.1", "model.dropout.hidden"),
+        ("device=cuda", "CUDA_VISIBLE_DEVICES"),
+        ("log.tracker=tensorboard", "tensorboard --logdir"),
+        ("evaluate=null", "evaluate.max_rows=0"),
+        ("resume=true", "auto, the default"),
+    ],
 )
 def test_what_to_type_instead_is_named(word, named):
     with refused(named):

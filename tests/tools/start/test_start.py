@@ -227,6 +227,19 @@ def test_without_a_text_column_nothing_is_written(tmp_path, capsys, ending, colu
     assert read_input(tmp_path / "mine") == {"path": str(source), "text_key": column}
 
 
+def test_a_table_without_names_is_told_how_to_name_its_columns(tmp_path, capsys):
+    source = tmp_path / "rows.csv"
+    with source.open("w", newline="") as file:
+        csv.writer(file).writerows(enumerate(sorted(topics.values())[:30]))
+    words = [str(tmp_path / "mine"), f"input={source}"]
+
+    assert new(words) == 64
+
+    proposed = re.search(r": add (input\.columns=)'(.*?)'", capsys.readouterr().err)
+
+    assert new([*words, "".join(proposed.groups())]) == 0
+
+
 def read_input(folder):
     (entry,) = parse_yaml((folder / "pipeline.yaml").read_text())["input"]
     return entry

@@ -37,6 +37,8 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _SAMPLE_FILES: Final = 32
 """Most files that are opened, spread evenly over all files."""
+_LONGEST_NAME: Final = 60
+"""Most characters of the name of a column; more are a value of a table without names."""
 _SAMPLE_RECORDS: Final = 1024
 """Most records that are read, from all files together."""
 _RECORD_BYTES: Final = 1 << 22
@@ -130,6 +132,11 @@ def _suggest_column(file: SourceFile) -> str:
     if not lengths:
         return "no column holds a text: name the files to read by a pattern"
     [(column, _)] = lengths.most_common(1)
+    if len(column) > _LONGEST_NAME:
+        return (
+            "its first line holds no names of columns: add input.columns='[id, text]', a name for "
+            "each"
+        )
     word = shlex.quote(f"input.text_key={column}")
     return (
         f"the longest texts are in {column!r}: add {word}; next to other files, give each its "

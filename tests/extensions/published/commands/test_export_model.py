@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from clozeline import HOME
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
 from clozeline.extensions.published import writing
 from clozeline.extensions.published.commands.export_model import main as export_model
@@ -140,3 +142,18 @@ def test_a_model_is_exported_from_an_opened_run_as_planned_without_its_weights(b
 def test_a_card_takes_ids(bert, tmp_path, capsys, word):
     assert export_model([str(bert), f"{tmp_path}/out", word]) == 64
     assert f"{word.partition('=')[0]}: expected a" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("label", ["span_corruption", "bart"])
+def test_a_published_encoder_decoder_reads_a_prompt_as_its_run(shard_sets, tmp_path, label):
+    run = tmp_path / "run"
+    keys = parse_yaml((HOME / "configs/models/t5.yaml").read_text())
+    del keys["sizes"], keys["init"]
+    write_run(run, shard_sets, [3], 1, label, **{f"model__{key}": keys[key] for key in keys})
+
+    assert export_model([str(run), f"{tmp_path}/out"]) == 0
+
+    forms = [TrainedModel.open(path).objectives[0].frame for path in (run, tmp_path / "out")]
+    before, after = ((form.head, form.tail, form.decoder_start) for form in forms)
+
+    assert before == after
