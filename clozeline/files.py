@@ -8,7 +8,7 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
@@ -211,6 +211,21 @@ def still_runs(process: int, start: float) -> bool:
         return False
 
 
+def identify_process() -> dict[str, Any]:
+    """Return what tells this process from all others: host with its namespace, id, start."""
+    return {"host": HOST, "pid": os.getpid(), "start": process_start(os.getpid())}
+
+
+def has_ended(process: Mapping[str, Any]) -> bool:
+    """Return whether a process of `identify_process` has ended; False if nobody here can know."""
+    try:
+        return process["host"] == HOST and not still_runs(
+            int(process["pid"]), float(process["start"])
+        )
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return False
+
+
 def sweep(folder: Path) -> None:
     """Remove temporary files of killed processes, see `owner_of`."""
     # a folder may hold a million files: `rglob` takes twice as long
@@ -221,24 +236,24 @@ def sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def is_replaceable(path: Path) -> bool:
+def is_replaceable(path: Path, mark: str = PAGE_MARK) -> bool:
     """Return whether a page may be written to a path: nothing is there, or a page of ours.
 
-    A link, a folder, and a file without `PAGE_MARK` belong to somebody else.
+    A link, a folder, and a file without the mark belong to somebody else.
     """
     if path.is_symlink() or not path.is_file():
         return not os.path.lexists(path)
     with suppress(OSError), path.open("rb") as file:
-        return PAGE_MARK.encode() in file.read(_MARKED_BYTES)
+        return mark.encode() in file.read(_MARKED_BYTES)
     return False
 
 
-def choose_page_path(path: Path) -> Path:
+def choose_page_path(path: Path, mark: str = PAGE_MARK) -> Path:
     """Return where a run writes its page: the path, or `clozeline-NAME` next to somebody else's.
 
     The caller prints the path that it gets.
     """
-    while not is_replaceable(path):
+    while not is_replaceable(path, mark):
         path = path.with_name(f"clozeline-{path.name}")
     return path
 

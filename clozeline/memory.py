@@ -41,3 +41,10 @@ def explain_share() -> str:
     gib = find_memory() / 2**30
     others = f", divided among {_processes} processes" if _processes > 1 else ""
     return f"half of {gib:.1f} GiB of memory{others}"
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    import psutil  # imported here, because most callers of this module do not need it
+
+    return int(psutil.Process().memory_info().rss)

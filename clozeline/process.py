@@ -18,8 +18,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -205,6 +205,25 @@ def run_child(
             raise
 
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
+
+
+@contextmanager
+def repeating(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` in a thread every so many seconds during the block."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def restart_program(folder: Path) -> NoReturn:

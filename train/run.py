@@ -146,6 +146,7 @@ def _build_and_train(
         if world.rank == 0:
             prepare_directory(point, state, datasets, journal, announce)
 
+    resources.enter_context(journal.renewed())
     checkpoints.prepare()
 
     # announce the start: model and cost, or the checkpoint
@@ -160,7 +161,7 @@ def _build_and_train(
     # watch the data, the records and the time
     streams = [stream, *(heldout_set.stream for heldout_set in heldout)]
     health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)
-    watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank))
+    watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank, journal.progress))
     recorder = Recorder(engine, health, journal, display, cost, peak)
     recorder.record_data(state)
     profiler = None

@@ -9,7 +9,6 @@ its own clock. Clocks of two machines are never compared.
 import fcntl
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,14 +19,14 @@ from typing import IO, Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import (
-    HOST,
+    has_ended,
+    identify_process,
     lock,
     open_unlinked,
-    process_start,
     read_json,
-    still_runs,
     writing,
 )
+from clozeline.process import repeating
 
 HOLDER: Final = ".holder"
 """File in the output of a run that exists while it is written."""
@@ -42,16 +41,17 @@ class Holder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._process: dict[str, Any] | None = None
+        self.process: dict[str, Any] | None = None
+        """the process, once `has_died` has read it"""
+        self.seen_at = 0.0
+        """when `has_died` last saw a renewal, on the monotonic clock"""
         self._renewed = 0
-        self._seen_at = 0.0
 
     def create(self) -> bool:
         """Create the file for this process; return False if it exists."""
-        process = {"host": HOST, "pid": os.getpid(), "start": process_start(os.getpid())}
         with suppress(FileExistsError), self.path.open("x", encoding="utf-8") as file:
             try:
-                file.write(json.dumps(process))
+                file.write(json.dumps(identify_process()))
                 file.flush()
             except OSError:  # from an empty file, nobody could tell that its process has ended
                 self.path.unlink()
@@ -62,21 +62,15 @@ class Holder:
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew the file during the block, then remove it."""
-        ended = threading.Event()
 
         def renew() -> None:
-            while not ended.wait(_RENEWAL_INTERVAL_S):
-                with suppress(OSError):
-                    os.utime(self.path, follow_symlinks=False)
-
-        renewal = threading.Thread(target=renew, daemon=True)
-        renewal.start()
+            with suppress(OSError):
+                os.utime(self.path, follow_symlinks=False)
 
         try:
-            yield
+            with repeating(_RENEWAL_INTERVAL_S, renew):
+                yield
         finally:
-            ended.set()
-            renewal.join()
             self.path.unlink(missing_ok=True)
 
     def has_died(self) -> bool:
@@ -93,27 +87,17 @@ class Holder:
         renewed = status.st_mtime_ns
         if renewed != self._renewed:
             self._renewed = renewed
-            self._seen_at = time.monotonic()
-            self._process = None
-        if self._process is None:
-            self._process = read_json(self.path)
+            self.seen_at = time.monotonic()
+            self.process = None
+        if self.process is None:
+            self.process = read_json(self.path)
             # only a crash of the machine leaves an empty file
-            if not self._process and (status.st_size or not S_ISREG(status.st_mode)):
+            if not self.process and (status.st_size or not S_ISREG(status.st_mode)):
                 raise ConfigurationError(
                     f"{self.path}: expected the file of a run that writes this output, got another "
                     "one: move it away, or choose another folder with output=DIR"
                 )
-        return self._has_ended() or time.monotonic() - self._seen_at > _DEAD_S
-
-    def _has_ended(self) -> bool:
-        """Return whether it was a process of this machine that has ended."""
-        process = self._process or {}
-        try:
-            if process["host"] != HOST:
-                return False
-            return not still_runs(int(process["pid"]), float(process["start"]))
-        except (KeyError, ValueError, TypeError):
-            return False
+        return has_ended(self.process or {}) or time.monotonic() - self.seen_at > _DEAD_S
 
 
 @contextmanager

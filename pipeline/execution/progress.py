@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,32 +48,40 @@ class Progress:
     @contextmanager
     def recorded(self, output: Path) -> Iterator[None]:
         """Keep status.json in the output during the block, and write there how the block ended."""
-        with self._reports("status.json"):
-            self._status = StatusFile(output)
-        self.record("running")
+        status = self._status = StatusFile(output, partial(self._reports, "status.json"))
+        status.write("running", stage="plan")
 
-        try:
-            yield
-        except KeyboardInterrupt:
-            error = "interrupted: the same command continues the run"
-            self.record("stopped", error=error, estimated_end=None)
-            raise
-        except BaseException as failure:
-            code, message = explain(failure)
-            error = message_text(message or f"{type(failure).__name__}: {failure}")
-            self.record("failed", error=error, exit_code=code, estimated_end=None)
-            raise
-        self.record("done", estimated_end=None, exit_code=0)
+        with status.renewed():
+            try:
+                yield
+            except KeyboardInterrupt:
+                error = "interrupted: the same command continues the run"
+                status.write("stopped", error=error, estimated_end=None)
+                raise
+            except BaseException as failure:
+                code, message = explain(failure)
+                error = message_text(message or f"{type(failure).__name__}: {failure}")
+                status.write("failed", error=error, exit_code=code, estimated_end=None)
+                raise
+            status.write("done", estimated_end=None, exit_code=0)
 
-    def record(self, state: str, **fields: object) -> None:
-        """Write the state of the run into status.json, with what is known of the pass that runs."""
+    def note(self, **fields: Any) -> None:
+        """Add fields to status.json, see `StatusFile.note`."""
         if self._status is not None:
-            with self._reports("status.json"):
-                self._status.write(state, **fields)
+            self._status.note(**fields)
 
     @contextmanager
-    def follow(self, running: RunningPass) -> Iterator[Callable[[], None]]:
-        """Show how many units of a pass have finished; call the yielded function repeatedly."""
+    def follow(self, running: RunningPass) -> Iterator[Callable[..., None]]:
+        """Show how many units of a pass have finished; call the yielded function repeatedly.
+
+        Its arguments are what an executor knows of the pass, see `RunningPass.seen`.
+        """
+        before = {} if self._status is None else self._status.totals
+
+        def note(*, moved: bool) -> None:
+            totals = add_counts(deepcopy(dict(before)), running.totals)
+            self.note(moved=moved, totals=totals, **running.describe())
+
         is_live = self.console.is_terminal and self._detail == "usual"
         interval_s = 0.0 if self._detail == "verbose" else _LINE_INTERVAL_S
         shown_at = time.monotonic()
@@ -79,11 +89,13 @@ class Progress:
 
         with self.console.status("") if is_live else nullcontext() as live:
 
-            def tick(*, now: bool = False) -> None:
+            def tick(*, now: bool = False, **seen: int) -> None:
                 nonlocal shown_at, shown
+                running.seen |= seen
+                done = len(running.records)
                 if not running.look(now=now):
                     return
-                self.record("running", **running.describe())
+                note(moved=len(running.records) > done)
                 if live is not None:
                     live.update(running.text)
                 elif len(running.records) > shown and time.monotonic() - shown_at >= interval_s:
@@ -91,6 +103,7 @@ class Progress:
                     shown = len(running.records)
                     self.report(running.text)
 
+            note(moved=True)
             if live is None:
                 self.report(running.text)
             yield tick
@@ -107,6 +120,9 @@ class RunningPass:
     def __init__(self, stage: Stage[Any, Any], work: str, units: Iterable[str]) -> None:
         self.records: dict[str, UnitRecord | None] = {}
         """records by unit; None for one that cannot be read"""
+        self.seen: dict[str, int] = {}
+        """what the executor knows: `workers` seen in the last minute, `units_retried`, and
+        `worker_deaths`"""
         self._stage = stage
         self._work = work
         self._waiting = {UnitRecord.path(stage.folder, work, unit).name: unit for unit in units}
@@ -147,11 +163,29 @@ class RunningPass:
         left = "" if self._seconds_left is None else f", {time_left(self._seconds_left)}"
         return f"{self._stage.name}{part}: {done:,}/{done + len(self._waiting):,} units{left}"
 
+    @property
+    def _row(self) -> StageRow:
+        return StageRow.of(self._counts, self._stage.equations, "", "")
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """What the pass has done, by stage: the counters of metrics.prom."""
+        row = self._row
+        totals = {
+            "units": Counter(record.status for record in self.records.values() if record),
+            "documents": row.totals.get("document", 0),
+            "written_bytes": self._bytes,
+            "rejected": {unit: +Counter(reasons) for unit, reasons in row.dropped},
+            "units_retried": self.seen.get("units_retried", 0),
+            "worker_deaths": self.seen.get("worker_deaths", 0),
+        }
+        return {name: {self._stage.name: value} for name, value in totals.items()}
+
     def describe(self) -> dict[str, object]:
         """Return the fields of status.json: position, speed, share of what was dropped, end."""
         seconds = self._seconds
         left = self._seconds_left
-        row = StageRow.of(self._counts, self._stage.equations, "", "")
+        row = self._row
         dropped: Counter[str] = Counter()
         for unit, reasons in row.dropped:
             dropped[unit] += sum(reasons.values())
@@ -161,6 +195,7 @@ class RunningPass:
             "pass": self._work,
             "units_done": len(self.records),
             "units_left": len(self._waiting),
+            "workers": self.seen.get("workers"),
             "read_per_second": {f"{unit}s": count / seconds for unit, count in totals.items()},
             "written_bytes_per_second": self._bytes / seconds,
             "dropped_shares": {f"{unit}s": dropped[unit] / totals[unit] for unit in totals},

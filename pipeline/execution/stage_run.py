@@ -257,6 +257,7 @@ class StageRun(Generic[StageCounts]):
         """Run the units that must run, then sum counts and write the report."""
         start = time.monotonic()
         stage = self.stage
+        progress.note(stage=stage.name, **{"pass": None}, units_done=None, units_left=None)
         folder = self.stage.folder
         previous = read_report(folder)
         skipped = True
@@ -483,7 +484,7 @@ def run_units(
     step: UnitRunner,
     units: Sequence[str],
     config: ExecutorConfig,
-    tick: Callable[[], None],
+    tick: Callable[..., None],
     report: Callable[[str], None] = print,
     input_bytes: float = math.inf,
 ) -> None:
@@ -498,6 +499,7 @@ def run_units(
     executor: Executor = config.component().build(config)
     deaths: Counter[str] = Counter()
     remaining = list(units)
+    retried = 0
     rounds_without_progress = 0
 
     while remaining:
@@ -518,3 +520,5 @@ def run_units(
                 step.fail(unit, reason)
 
         remaining = [unit for unit in lost if not step.has_result(unit)]
+        retried += len(remaining)
+        tick(units_retried=retried, worker_deaths=deaths.total())

@@ -1,8 +1,8 @@
 """Show where a pipeline or a training is: `clozeline status mine/run`, or with `json=true`.
 
 Reads status.json in the output folder, or in the folders of OUT, such as those of the pipeline and
-the training in a folder of `clozeline new`. The exit code is 0, or 1 if a run failed, or ended
-without saying so.
+the training in a folder of `clozeline new`. The exit code is 0. It is 1 if a run failed, or ended
+without saying so, and 2 if it is silent for a minute, or if its status.json is damaged.
 """
 
 import json
@@ -16,14 +16,16 @@ from typing import Annotated, Any, Final
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.run_status import read_status
+from clozeline.run_status import UNKNOWN, read_status
 from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.figures import losses_on
 from clozeline.train.logs.json_lines import read_lines
 
-_TIMES: Final = ("started", "heartbeat", "estimated_end")
+_TIMES: Final = ("started", "heartbeat", "progress", "estimated_end")
+_FAILED: Final = 1
+_SILENT: Final = 2
 _SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host", "heldout")
 
 
@@ -34,8 +36,8 @@ class StatusOptions:
     run: Annotated[UserPath, Positional(0, "OUT")]
     """output folder of a pipeline or a training, or a folder with such folders"""
     json: bool = False
-    """print the fields of status.json, `folder`, and `ended`: true if its process is gone; one line
-    for each run"""
+    """print the fields of status.json, `folder`, `ended`: true if its process is gone, and
+    `silent`: true if its heartbeat is older than a minute; one line for each run"""
 
 
 def _show_status(options: StatusOptions) -> int:
@@ -54,7 +56,8 @@ def _show_status(options: StatusOptions) -> int:
 
     terminal = Terminal()
     for place, status in found.items():
-        lines = [json.dumps({**status.fields, "folder": str(place), "ended": status.ended})]
+        known = {"folder": str(place), "ended": status.ended, "silent": status.is_silent}
+        lines = [json.dumps({**status.fields, **known})]
         if not options.json:
             rows = [("state", status.state_text), ("process", status.process)]
             rows += [*_rows(status.fields), *_heldout_rows(place, status.heldout)]
@@ -62,7 +65,10 @@ def _show_status(options: StatusOptions) -> int:
             lines = [f"{place}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
         for line in lines:
             terminal.print(line, highlight=False, markup=False, soft_wrap=True)
-    return int(any(status.ended or status.state == "failed" for status in found.values()))
+    if any(status.ended or status.state == "failed" for status in found.values()):
+        return _FAILED
+    lost = any(status.is_silent or status.state == UNKNOWN for status in found.values())
+    return _SILENT if lost else 0
 
 
 def _rows(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from clozeline.errors import WATCHDOG
@@ -21,9 +22,10 @@ class Watchdog:
     0 disables it. A hang in a collective or a read cannot be interrupted otherwise.
     """
 
-    def __init__(self, seconds: float, rank: int = 0) -> None:
+    def __init__(self, seconds: float, rank: int = 0, noting: Callable[[], object] = int) -> None:
         self._seconds = seconds
         self._rank = rank
+        self._noting = noting
         self._beats = threading.Condition()
         self._count = 0
         self._closed = False
@@ -42,7 +44,8 @@ class Watchdog:
             self._thread.join()
 
     def beat(self) -> None:
-        """Report progress, after each step, evaluated batch and save."""
+        """Report progress, after each step, evaluated batch and save, also to `noting`."""
+        self._noting()
         with self._beats:
             self._count += 1
             self._beats.notify()

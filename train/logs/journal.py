@@ -7,11 +7,12 @@ continues.
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
-
-import psutil
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.redaction import redact
@@ -43,7 +44,8 @@ class Journal:
         """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()
         """Start of the monotonic clock, in seconds since 1970."""
-        self._status = StatusFile(directory)
+        self._status: StatusFile | None = None
+        """None before `begin`, and on the other ranks."""
 
     def now(self) -> float:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
@@ -63,6 +65,8 @@ class Journal:
         self._held = None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
+        part = "records in the run directory"
+        self._status = StatusFile(self.directory, partial(self._reports, part))
         self.status("running", step=step, checkpoint=checkpoint)
         self._open_board(step)
 
@@ -137,15 +141,24 @@ class Journal:
 
     def status(self, state: str, **fields: object) -> None:
         """Replace status.json, for supervisors that need more than the launcher's exit code."""
-        if self._writes and self._held is None:
-            with self._reports("records in the run directory"):
-                self._status.write(state, **_finite(fields))
+        if self._status is not None:
+            self._status.write(state, **_finite(fields))
 
     def progress(self, **fields: object) -> None:
-        """Add fields to status.json, and renew it with its heartbeat, at most once a second."""
-        if self._writes and self._held is None:
-            with self._reports("records in the run directory"):
-                self._status.renew(**_finite(fields))
+        """Note progress, with fields that the next renewal of status.json writes."""
+        if self._status is not None:
+            self._status.note(**_finite(fields))
+
+    def count(self, **amounts: int) -> None:
+        """Add to the counters of metrics.prom."""
+        if self._status is not None:
+            totals = Counter(self._status.totals)
+            totals.update(amounts)
+            self._status.note(totals=totals)
+
+    def renewed(self) -> AbstractContextManager[None]:
+        """Renew status.json every second during the block."""
+        return nullcontext() if self._status is None else self._status.renewed()
 
     def fail(self, error: BaseException) -> None:
         """Write why the run failed."""
@@ -192,8 +205,3 @@ def _finite(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process."""
-    return int(psutil.Process().memory_info().rss)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from clozeline.errors import STOPPED
+from clozeline.memory import resident_bytes
 from clozeline.reporting import Reporting
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
@@ -19,11 +20,13 @@ from clozeline.train.evaluate import Evaluation, Guesses
 from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
-from clozeline.train.logs.journal import Journal, resident_bytes
+from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 
+_IN_STATUS: Final = ("step", "samples", "loss", "learning_rate", "tokens_per_s", "device_bytes")
+"""Values of a record that status.json has, too; `device_bytes` only of an accelerator."""
 _MAX_LISTED_ROWS: Final = 64
 """Most rows per rank that the event of a skipped step or spike lists."""
 
@@ -95,13 +98,13 @@ class Recorder:
         self._ended = time.perf_counter()
         between = 0.0 if ended is None else max(0.0, self._ended - seconds - ended)
 
-        # every step: data health, skipped gradients
+        # every step: counters, data health, skipped gradients
+        self._journal.count(steps=1, tokens=batch.tokens, skipped_steps=int(result.skipped))
         with self._reports("the health of the data"):
             self._health.observe_step(state.step, batch.waited, seconds)
         if result.skipped:
             self._record_skip(state, batch)
         if not log:
-            self._journal.progress()
             return
 
         # logged steps: one collective for CPU time, losses, metrics and counters
@@ -131,7 +134,7 @@ class Recorder:
             record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
             self._journal.step(record)
             self._display.step(record)
-            figures = {key: record[key] for key in ("step", "samples", "loss")}
+            figures = {key: record[key] for key in _IN_STATUS if key in record}
             if (left := self._display.seconds_left) is not None:
                 figures["estimated_end"] = time.time() + left
             figures["figures"] = {

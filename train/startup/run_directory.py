@@ -19,7 +19,7 @@ from clozeline.files import (
     writing,
 )
 from clozeline.model.checkpoints.published_forms import list_sources
-from clozeline.run_status import read_status
+from clozeline.run_status import METRICS, read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import INDEX, steps_in
 from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
@@ -38,7 +38,7 @@ _FILES_OF_START: Final = {
     "events.jsonl",
     "metrics.jsonl",
     "status.json",
-}.union({"tensorboard", SETS_FILE, TOKENIZER_FOLDER})
+}.union({METRICS, "tensorboard", SETS_FILE, TOKENIZER_FOLDER})
 """Files that a start writes before its first step."""
 
 

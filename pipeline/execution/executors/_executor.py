@@ -82,11 +82,12 @@ class Executor(ABC):
 
     @abstractmethod
     def run(
-        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[..., None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Run every task; return messages about tasks that ended early, by task.
 
-        `tick` is called repeatedly, and `report` shows a line to the user while it runs.
+        `tick` is called repeatedly, with the number of `workers` if it is known. `report` shows a
+        line to the user while it runs.
         """
 
 

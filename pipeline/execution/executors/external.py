@@ -43,6 +43,8 @@ from clozeline.process import restart_program
 
 _FOLDER: Final = ".work"
 _POLL_S: Final = 0.5
+_SEEN_S: Final = 60.0
+"""Seconds since a worker renewed a claim, within which it counts."""
 _HANDOVER_S: Final = 2.0
 """Seconds without a driver after which a run has ended; the next driver may just take over."""
 
@@ -55,7 +57,7 @@ class External(Executor):
         """None."""
 
     def run(
-        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[..., None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Publish the units, and return when each has a result or its worker has died."""
         folder = _output_of(assignment) / _FOLDER
@@ -82,19 +84,24 @@ def _invite_workers(report: Callable[[str], None], output: Path) -> None:
     )
 
 
-def _wait(assignment: Assignment, published: Path, tick: Callable[[], None]) -> None:
+def _wait(assignment: Assignment, published: Path, tick: Callable[..., None]) -> None:
     """Return when each unit has a result, or a claim whose process has died."""
     claim_at = cache(Holder)
     lost: set[str] = set()
+    seen: dict[str, float] = {}  # workers, and when they last renewed a claim
     waiting = assignment.units
 
     while waiting:
         time.sleep(_POLL_S)
-        tick()
         for path in published.glob("*.claim"):
+            claim = claim_at(path)
             with suppress(FileNotFoundError):  # released meanwhile
-                if claim_at(path).has_died():
+                if claim.has_died():
                     lost.add(path.stem)
+                seen[str(claim.process)] = claim.seen_at
+
+        now = time.monotonic()
+        tick(workers=sum(now - at < _SEEN_S for at in seen.values()))
 
         waiting = [unit for unit in assignment.without_results(waiting) if unit not in lost]
 

@@ -31,7 +31,7 @@ class Local(Executor):
         """None."""
 
     def run(
-        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[..., None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         workers = min(self._config.workers or os.cpu_count() or 1, assignment.tasks)
         if workers == 1:
@@ -53,7 +53,7 @@ def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: 
         raise SystemExit(explain(error)[0]) from None
 
 
-def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -> None:
+def _supervise(assignment: Assignment, workers: int, tick: Callable[..., None]) -> None:
     from multiprocessing.connection import wait
 
     # The fork server imports once what workers of all passes need, but no code of others, which may
@@ -76,7 +76,7 @@ def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -
                 process.start()
         while alive := [process.sentinel for process in processes if process.is_alive()]:
             wait(alive, _POLL_S)
-            tick()
+            tick(workers=len(alive))
     finally:
         # end the remaining processes and wait for them, whatever signal comes meanwhile
         with _hold_interrupts():

@@ -100,7 +100,7 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
 @pytest.mark.parametrize(("tasks", "workers", "processes"), [(3, 1, 1), (4, 2, 2), (9, 9, 5)])
 def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, workers, processes):
     config = ExecutorConfig(tasks=tasks, workers=workers)
-    run_units(Noting(tmp_path), [3, 1, 4, 5, 9], config, lambda: None)
+    run_units(Noting(tmp_path), [3, 1, 4, 5, 9], config, lambda **_: None)
     found = {path.stem: path.read_text() for path in tmp_path.glob("*.done")}
 
     assert found.keys() == {"1", "3", "4", "5", "9"}

@@ -86,7 +86,7 @@ def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_pat
     clock = Clock(lambda now: now < 400 and os.utime(claim, (now, now)))
     for module in (external, output_lock):
         monkeypatch.setattr(module, "time", clock)
-    external._wait(Assignment(step, "0123456", 1), path.parent, lambda: None)
+    external._wait(Assignment(step, "0123456", 1), path.parent, lambda **_: None)
 
     assert 400 + 180 <= clock.now <= 400 + 182
     assert claim.exists(), "no worker takes it before the next round"

@@ -27,7 +27,7 @@ MODULE = "tests.pipeline.execution.executors.test_local"
 
 
 def run_two(step):
-    run_units(step, range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    run_units(step, range(2), ExecutorConfig(tasks=2, workers=2), lambda **_: None)
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):

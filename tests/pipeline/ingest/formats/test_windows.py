@@ -141,7 +141,10 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
 def test_workers_know_how_many_share_the_memory(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(memory, "_processes", 1)  # an earlier test may have shared it
     run_units(
-        SharingMemory(tmp_path), range(3), ExecutorConfig(tasks=3, workers=workers), lambda: None
+        SharingMemory(tmp_path),
+        range(3),
+        ExecutorConfig(tasks=3, workers=workers),
+        lambda **_: None,
     )
     for unit in range(3):
         assert int((tmp_path / f"{unit}.share").read_text()) == memory.find_memory() // 2 // workers
