@@ -108,7 +108,7 @@ class StatusFile:
             if moved:
                 self._fields["progress"] = time.time()
 
-    def write(self, state: str, **fields: object) -> None:
+    def write(self, state: str, **fields: Any) -> None:
         """Replace the files: `state` is one of `STATES`."""
         self.note(state=state, **fields)
         with self._guard(), self._lock:

@@ -26,6 +26,8 @@ FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --com
 """Instead of lines that start the pipeline, of which no process starts where no temporary file can
 be made."""
 
+UNSTABLE = (".lock", ".holder", "rank0.out", "rank0.err", "port", "status.json", "metrics.prom")
+
 _PROGRESS = re.compile(
     r"^(?:\d+ inputs?, .*\n(?:.*\n)*?─+\n(?:[\w· -]+ {2,}.*\n)*(?:[\w-]+: first run\n)*"
     r"|[\w ·-]+: (?:\d+(?:/\d+)? units?|done in [\d.]+ s|already complete)\n)",
@@ -50,7 +52,7 @@ def tree(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in kept
-        if path.name not in (".lock", ".holder", "rank0.out", "rank0.err", "port", "status.json")
+        if path.name not in UNSTABLE
     }
 
 

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import process_start
+from clozeline.files import HOST, process_start
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.output_lock import hold_output
 from tests.pipeline.execution.executors.external_workers import until
 
-HERE = {"host": output_lock.HOST, "pid": 1, "start": process_start(1) + 9.0}
+HERE = {"host": HOST, "pid": 1, "start": process_start(1) + 9.0}
 THERE = {"host": "elsewhere", "pid": 1, "start": -1e6}
 LOCKLESS = """
 import errno, fcntl, platform

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import time
 import pytest
 
 from clozeline.checksummed_json import add_checksum
+from clozeline.files import HOST
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.run_status import read_status
@@ -150,9 +150,9 @@ def test_runs_in_a_folder_are_shown_in_words_of_columns(tmp_path, capsys):
 @pytest.mark.parametrize("value", [1e308, -1e308, float("nan"), 10**400])
 @pytest.mark.parametrize("field", ["started", "heartbeat", "estimated_end", "pid", "start"])
 def test_a_time_that_no_calendar_has_is_shown_as_a_number(tmp_path, capsys, field, value):
-    fields = {"state": "running", "host": socket.gethostname(), "pid": 1, "start": 0.0}
+    fields = {"state": "running", "host": HOST, "pid": 1, "start": 0.0}
     content = add_checksum({**fields, "heartbeat": 0.0, field: value})
     (tmp_path / "status.json").write_text(json.dumps(content))
 
-    assert show_status([str(tmp_path)]) in (0, 1)
+    assert show_status([str(tmp_path)]) in (0, 1, 2)
     assert "state" in capsys.readouterr().out

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -16,7 +15,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import StorageError
-from clozeline.files import process_start
+from clozeline.files import HOST, process_start
 from clozeline.run_status import read_status
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.journal import Journal
@@ -24,7 +23,7 @@ from clozeline.train.logs.json_lines import read_lines
 from tests.clozeline.test_files import set_clock
 from tests.sealed_lines import sealed
 
-HERE = socket.gethostname()
+HERE = HOST.split()[0]
 
 
 def begun(folder, step=0, rank=0, **config):
@@ -205,7 +204,7 @@ def write_status(run, **fields):
         "step": 4,
         "checkpoint": "step-00000002",
         "pid": os.getpid(),
-        "host": HERE,
+        "host": HOST,
         "start": process_start(os.getpid()),
         "heartbeat": time.time() - 30.4,
         **fields,
@@ -241,13 +240,13 @@ def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
 
     assert read_status(tmp_path).ended
 
-    for field in ("pid", "start"):
-        write_status(tmp_path, **{field: None})
-        assert read_status(tmp_path).ended
-
-    write_status(tmp_path, pid=ended.pid, host="elsewhere")
-
-    assert not read_status(tmp_path).ended, "only its heartbeat is known"
+    unknown = [{"pid": None}, {"start": None}, {"host": "elsewhere"}, {"host": f"{HERE} pid:[1]"}]
+    for fields in unknown:  # only its heartbeat is known
+        for age in (30.0, 70.0):
+            heartbeat = time.time() - age
+            write_status(tmp_path, **{"pid": ended.pid, "heartbeat": heartbeat, **fields})
+            found = read_status(tmp_path)
+            assert (found.ended, found.is_silent) == (False, age > 60)
 
 
 def test_a_process_that_said_how_it_ended(tmp_path):
@@ -269,24 +268,17 @@ def test_a_damaged_status_is_not_known(tmp_path, raw):
     assert found.text == "not known, status.json is damaged; a start writes it again"
 
 
-def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
-    """What is waiting comes with the next call that is due, or with a save at once."""
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    journal = begun(tmp_path)
-    steps = []
-    for step, now in enumerate((100.5, 100.9, 101.0, 101.9, 102.0), 1):  # noqa: B007
-        journal.progress(step=step)
-        steps.append(read_status(tmp_path).step)
-
-    assert steps == [0, 0, 3, 3, 5]
-
-    journal.progress(step=6)
-    journal.status("running", checkpoint="step-00000006", exit_code=75)
-
-    assert (read_status(tmp_path).step, read_status(tmp_path).checkpoint) == (6, "step-00000006")
-    assert json.loads((tmp_path / "status.json").read_text())["exit_code"] == 75
-    assert not list(tmp_path.glob(".status*"))
+def test_a_status_has_what_was_noted_before_it(tmp_path):
+    """Also the counters, which go on after a resume."""
+    for start in (1, 2):
+        journal = begun(tmp_path)
+        journal.progress(loss=float("nan"))
+        journal.count(steps=1, tokens=7)
+        journal.status("running", checkpoint="step-00000006", exit_code=75)
+        found = read_status(tmp_path)
+        assert (found.checkpoint, found.fields["exit_code"]) == ("step-00000006", 75)
+        assert found.fields["totals"] == {"steps": start, "tokens": 7 * start}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".prom"}
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])

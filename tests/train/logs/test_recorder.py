@@ -57,7 +57,7 @@ def test_a_resumed_run_finds_a_spike_by_its_records(tmp_path):
     assert event.kwargs["command"] == "clozeline explain-batch run='my runs' step=40"
 
 
-def test_a_step_that_is_not_logged_renews_the_status():
+def test_a_step_that_is_not_logged_is_counted():
     journal = Mock()
     result = Mock(skipped=False)
     one = recorder.Recorder(
@@ -65,7 +65,7 @@ def test_a_step_that_is_not_logged_renews_the_status():
     )
     one.record_step(
         TrainState(step=2, samples=16),
-        Mock(),
+        Mock(tokens=5),
         result,
         0.1,
         1.0,
@@ -73,7 +73,7 @@ def test_a_step_that_is_not_logged_renews_the_status():
         log=False,
     )
 
-    journal.progress.assert_called_once_with()
+    journal.count.assert_called_once_with(steps=1, tokens=5, skipped_steps=0)
 
 
 def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from clozeline.errors import StorageError
+from clozeline.files import HOST
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.executors import Assignment, external, publish_work
@@ -32,7 +33,7 @@ from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
-DEAD = json.dumps({"host": output_lock.HOST, "pid": 1, "start": -1e6})
+DEAD = json.dumps({"host": HOST, "pid": 1, "start": -1e6})
 
 
 @dataclass
