@@ -134,7 +134,7 @@ class Recorder:
             record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
             self._journal.step(record)
             self._display.step(record)
-            figures = {key: record[key] for key in _IN_STATUS if key in record}
+            figures: dict[str, object] = {key: record[key] for key in _IN_STATUS if key in record}
             if (left := self._display.seconds_left) is not None:
                 figures["estimated_end"] = time.time() + left
             figures["figures"] = {
