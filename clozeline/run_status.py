@@ -50,8 +50,6 @@ _METRICS: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "units_left": ("units_left", (), "Units that the pass still makes."),
     "workers": ("workers", (), "Workers seen in the last minute."),
     "read_per_second": ("read_per_second", ("unit",), "Speed of the pass so far."),
-    "written_bytes_per_second": ("written_bytes_per_second", (), "Speed of the pass so far."),
-    "step": ("step", (), "Step of the training; it falls with a return to a checkpoint."),
     "loss": ("loss", (), "Loss of the last logged step."),
     "learning_rate": ("learning_rate", (), "Learning rate of the last logged step."),
     "tokens_per_second": ("tokens_per_s", (), "Speed of the last logged step."),
@@ -92,9 +90,9 @@ class StatusFile:
         }
 
     @property
-    def totals(self) -> Mapping[str, Any]:
+    def totals(self) -> dict[str, Any]:
         """What this run and those before it in the folder have done: names to counts."""
-        totals: Mapping[str, Any] = self._fields["totals"]
+        totals: dict[str, Any] = self._fields["totals"]
         return totals
 
     def note(

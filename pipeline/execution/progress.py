@@ -79,7 +79,7 @@ class Progress:
         before = {} if self._status is None else self._status.totals
 
         def note(*, moved: bool) -> None:
-            totals = add_counts(deepcopy(dict(before)), running.totals)
+            totals = add_counts(deepcopy(before), running.totals)
             self.note(moved=moved, totals=totals, **running.describe())
 
         is_live = self.console.is_terminal and self._detail == "usual"

@@ -24,8 +24,6 @@ from clozeline.train.logs.figures import losses_on
 from clozeline.train.logs.json_lines import read_lines
 
 _TIMES: Final = ("started", "heartbeat", "progress", "estimated_end")
-_FAILED: Final = 1
-_SILENT: Final = 2
 _SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host", "heldout")
 
 
@@ -66,9 +64,8 @@ def _show_status(options: StatusOptions) -> int:
         for line in lines:
             terminal.print(line, highlight=False, markup=False, soft_wrap=True)
     if any(status.ended or status.state == "failed" for status in found.values()):
-        return _FAILED
-    lost = any(status.is_silent or status.state == UNKNOWN for status in found.values())
-    return _SILENT if lost else 0
+        return 1
+    return 2 * any(status.is_silent or status.state == UNKNOWN for status in found.values())
 
 
 def _rows(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

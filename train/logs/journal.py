@@ -65,8 +65,8 @@ class Journal:
         self._held = None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
-        part = "records in the run directory"
-        self._status = StatusFile(self.directory, partial(self._reports, part))
+        guard = partial(self._reports, "records in the run directory")
+        self._status = StatusFile(self.directory, guard)
         self.status("running", step=step, checkpoint=checkpoint)
         self._open_board(step)
 
