@@ -118,9 +118,14 @@ def _open_checked_session(profile: str | None) -> object:
     def check(http_response: Any, context: Mapping[str, Any], **_: Any) -> None:
         _check_range(context["asked"], http_response.status_code, http_response.headers)
 
+    def check_list(parsed: Mapping[str, Any], **_: Any) -> None:
+        if parsed.keys() == {"ResponseMetadata"}:  # it would be a list without names
+            raise AnswerError(0, "got an empty answer to a request for a list")
+
     session = AioSession(profile=profile)
     session.register("before-call.s3.GetObject", ask)
     session.register("after-call.s3.GetObject", check)
+    session.register("after-call.s3.ListObjectsV2", check_list)
     return session
 
 

@@ -185,16 +185,16 @@ class RemoteStore:
         match = re.compile(expression).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {
-            key: parse_properties(info)
+            key.removeprefix(root): parse_properties(info)
             for key, info in entries.items()
             if info["type"] == "file" and match(key)
         }
 
         # some stores report other versions in lists than for single objects
         first = next(iter(listed), None)
-        if first is not None and parse_properties(system.info(first)) != listed[first]:
-            listed = {key: parse_properties(system.info(key)) for key in listed}
-        return {key.removeprefix(root): properties for key, properties in listed.items()}
+        if first is not None and self.properties(f"{folder}/{first}") != listed[first]:
+            listed = {name: self.properties(f"{folder}/{name}") for name in listed}
+        return listed
 
     def close(self) -> None:
         """Close idle connections; the next request opens a new one."""

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from email.utils import formatdate
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import boto3
 import pytest
@@ -16,11 +17,15 @@ from clozeline.errors import PartialFailureError, StorageError
 from tests.loopback_site import Site
 from tests.pipeline.clean.cleaning import run_clean
 
+LIST = b"<ListBucketResult><IsTruncated>false</IsTruncated>%s</ListBucketResult>"
+ENTRY = b"<Contents><Key>in/a.jsonl</Key><ETag>&quot;one&quot;</ETag><Size>9</Size></Contents>"
+
 
 class AnsweringStore:
     """Serves `content` as `NAME` in a bucket.
 
-    `change` sees each answer to a range, `refuse` each one without.
+    `change` sees each answer to a range, `refuse` each one without, and `lists` are given in place
+    of the first lists with the name.
     """
 
     name = "bucket/in/a.jsonl"
@@ -33,7 +38,8 @@ class AnsweringStore:
         self.change = lambda answer: None
         self.refuse = lambda answer: None
         self.asked = []
-        self.site = Site({f"/{self.name}": self._send})
+        self.lists = []
+        self.site = Site({f"/{self.name}": self._send}, self._list)
 
     @contextmanager
     def running(self):
@@ -55,6 +61,16 @@ class AnsweringStore:
             "path": self.url,
             "store": {"fsspec": options if self.scheme == "s3" else {}, **store},
         }
+
+    def _list(self, request):
+        """Answer a request for a list, else that there is no such object."""
+        prefix = re.search(r"[?&]list-type=2.*[?&]prefix=([^&]*)", request.path)
+        lists = prefix is not None and self.name.startswith(f"bucket/{unquote(prefix[1])}")
+        body = self.lists.pop(0) if lists and self.lists else LIST % (ENTRY if lists else b"")
+        request.send_response(404 if prefix is None else 200)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
 
     def _send(self, request):
         size = len(self.content)
@@ -212,6 +228,23 @@ def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
         texts(store.entry(), tmp_path / "out")
 
     assert 200 <= sum(pauses) <= 301
+
+
+@pytest.mark.parametrize("fault", ["empty list", "short list", "look"])
+def test_a_list_that_fails_once_leaves_no_file_out(fault, pauses, tmp_path):
+    """The empty answer of a proxy is no list without files."""
+    statuses = iter([503] if fault == "look" else [])
+
+    def refuse(answer):
+        answer.status = next(statuses, answer.status)
+
+    with AnsweringStore(CONTENT, "s3").running() as store:
+        store.refuse = refuse
+        store.lists = {"empty list": [b""], "short list": [LIST[:40]]}.get(fault, [])
+        entry = {**store.entry(retries=1), "path": "s3://bucket/in/*.jsonl"}
+
+        assert texts(entry, tmp_path / "out") == RIGHT
+    assert len(pauses) == 1
 
 
 # Refusals
