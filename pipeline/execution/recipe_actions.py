@@ -43,14 +43,14 @@ def run_stages(
 
     try:
         with stopping_at_signals():
-            run_recipe(recipe, last, Progress(detail), summaries, verify=verify, force=force)
+            plan = run_recipe(recipe, last, Progress(detail), summaries, verify=verify, force=force)
     finally:
         if summaries and detail != "quiet":
             with reports("the table"):
                 print_table(summaries)
 
     with reports("report.html"):
-        path = write_run_report(recipe, stages_of(recipe, last))
+        path = write_run_report(recipe, stages_of(recipe, last), plan)
         if detail != "quiet":
             show_line(wrap_log(f"report: {path}"))
 

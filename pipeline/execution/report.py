@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.files import choose_page_path, publish_json, publish_text, read_json
+from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.report_page import run_page
 from clozeline.pipeline.execution.stages import StageSummary, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
@@ -67,13 +68,14 @@ def _package_versions() -> dict[str, str]:
     return versions
 
 
-def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
+def write_run_report(recipe: Recipe, names: Sequence[str], plan: Plan) -> Path:
     """Write `report.html` of a run if a stage wrote its report later; return the page.
 
-    `names` are its complete stages, in order. A `report.html` of somebody else stays.
+    `names` are its complete stages, in order, and `plan` is that of the run: its inputs need not be
+    there any more. A `report.html` of somebody else stays.
     """
     path = choose_page_path(recipe.output_folder / "report.html")
-    stages = [stage_of(recipe, name) for name in names]
+    stages = [stage_of(recipe, name, plan) for name in names]
     newest = max((each.folder / _NAME).stat().st_mtime_ns for each in stages)
     if not path.exists() or path.stat().st_mtime_ns <= newest:
         publish_text(

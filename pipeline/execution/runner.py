@@ -48,8 +48,8 @@ def run_recipe(
     *,
     verify: bool = False,
     force: str | None = None,
-) -> None:
-    """Run the stages of a recipe, up to the stage `last` if it is given.
+) -> Plan:
+    """Run the stages of a recipe, up to the stage `last` if it is given; return their plan.
 
     Each finished stage adds a summary to `summaries`, even if units of a later stage fail. With
     `verify`, inputs and finished files are hashed before units are kept. No unit of the stage
@@ -96,6 +96,7 @@ def run_recipe(
                 raise run.stage.empty_output_error(counts)
             if "documents_out" in counts or run.stage.writes_documents:
                 giver = run
+        return plan
 
 
 def refuse_foreign_files(recipe: Recipe, names: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import READ_STAGE, read_rejections
 from clozeline.pipeline.recipe import load_recipe
@@ -136,7 +137,8 @@ def test_shown_and_verified(tmp_path, capsys):
 
     assert len(malformed(done)) == 30
 
-    write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"])
+    recipe = load_recipe(done.folder / "config.yaml")
+    write_run_report(recipe, ["clean"], load_plan(recipe))
     assert main([str(tmp_path / "out")]) == 0
 
     shown = " ".join(capsys.readouterr().out.split())

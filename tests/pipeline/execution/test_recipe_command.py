@@ -4,6 +4,7 @@ import pytest
 
 from clozeline.command import keys_of
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.inputs import list_inputs
 from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.miniature import write_corpus, write_recipe
@@ -87,6 +88,20 @@ def test_quiet_prints_nothing_but_errors(words, tmp_path, capsys):
     for wrong in ("--verbose", "seeds=1"):
         assert main([*words, "--quiet", wrong]) == 64
         assert capsys.readouterr().err
+
+
+def test_inputs_are_listed_once(words, monkeypatch):
+    """A store that fails when all work is done ends no run."""
+    listed = []
+
+    def count(*arguments):
+        listed.append(arguments)
+        return list_inputs(*arguments)
+
+    monkeypatch.setattr("clozeline.pipeline.execution.plan.list_inputs", count)
+
+    assert main(words) == 0
+    assert len(listed) == 1
 
 
 @pytest.mark.parametrize(
