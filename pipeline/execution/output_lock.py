@@ -91,8 +91,13 @@ class Holder:
             self.process = None
         if self.process is None:
             self.process = read_json(self.path)
-            # only a crash of the machine leaves an empty file
-            if not self.process and (status.st_size or not S_ISREG(status.st_mode)):
+            # only a crash of the machine leaves an empty file; one that is removed meanwhile, or
+            # not visible yet, is not read either
+            if (
+                not self.process
+                and (status.st_size or not S_ISREG(status.st_mode))
+                and self.path.exists()
+            ):
                 raise ConfigurationError(
                     f"{self.path}: expected the file of a run that writes this output, got another "
                     "one: move it away, or choose another folder with output=DIR"

@@ -121,6 +121,14 @@ def test_a_holder_of_somebody_else_stays(tmp_path, make):
     assert holder.exists()
 
 
+def test_a_holder_that_is_removed_while_it_is_read_is_nobody_elses_file(tmp_path, monkeypatch):
+    """Also one that a network file system lists before it opens it."""
+    monkeypatch.setattr(output_lock, "read_json", lambda path: path.unlink())
+    (tmp_path / "1.claim").write_text(json.dumps(THERE))
+
+    assert not output_lock.Holder(tmp_path / "1.claim").has_died()
+
+
 def test_a_holder_is_renewed_until_it_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(output_lock, "_RENEWAL_INTERVAL_S", 0.001)
     holder = tmp_path / ".holder"
