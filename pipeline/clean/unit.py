@@ -262,7 +262,9 @@ class CleanUnit(Unit[CleanCounts]):
             raise ConfigurationError(
                 "\n".join(losses[:5])
                 + "\nname what differs, here or next to the path of the input: input.encoding=NAME"
-                ", input.text_key=KEY, input.reader=NAME; on_error.malformed=accept drops the rows"
+                ", input.text_key=KEY, input.reader=NAME; raise a limit that they exceed: "
+                "limits.record_bytes=N, limits.line_bytes=N; on_error.malformed=accept drops the "
+                "rows"
             )
 
         # inputs of a preview are not hashed, because it need not read all of their bytes,

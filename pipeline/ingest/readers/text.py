@@ -43,7 +43,7 @@ class WholeFileReader(Reader):
             pieces.append(piece)
             length += len(piece)
             if length > self._limits.record_bytes:
-                yield SkippedRecord("malformed", "too_large")
+                yield SkippedRecord("malformed", "too_large", detail="above limits.record_bytes")
                 return
 
         decoded = decode(b"".join(pieces), meta=self.is_markup)

@@ -77,6 +77,7 @@ GOOD = json.dumps({"text": "The river had been rising since the early morning."}
         ),
         ({"a.jsonl": (GOOD + "{x\n" * 2).encode()}, "a.jsonl: 2 of 3.*line 2", ""),
         ({"a.txt": b"\0\xff" * 99, "b.txt": b"b"}, "a.txt: 1 of 1.*charset", ""),
+        ({"a.txt.gz": gzip.compress(b"x" * (2**26 + 1))}, "a.txt.gz.* limits.record_bytes;?", ""),
     ],
 )
 def test_a_file_that_loses_most_rows_stops_the_run(tmp_path, capsys, files, said, remedy):
