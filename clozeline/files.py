@@ -1,7 +1,6 @@
-"""Write files atomically, lock them, hash them, and remove temporary files."""
+"""Write files atomically, hash them, and remove temporary files."""
 
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -26,7 +25,6 @@ _FOREIGN_FILE_AGE_S: Final = 3600
 _START_TOLERANCE_S: Final = 2.0
 """Two start times of a process may differ by so many seconds: the boot time is known to a second,
 and the clock may be slowed down or set between two readings."""
-_NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 # Two containers may have the name of their machine, and each counts its processes from 1.
 HOST: Final = f"{platform.node()} {Path('/proc/self/ns/pid').resolve().name}"
 _HOST: Final = xxhash.xxh32_hexdigest(HOST.encode())
@@ -36,6 +34,11 @@ PAGE_MARK: Final = "<meta name=generator content=Clozeline>"
 """Tag in the head of every page that Clozeline writes: the record that the file is ours."""
 _MARKED_BYTES: Final = 4096
 _SHOWN_NAMES: Final = 4
+LOCK: Final = ".lock"
+"""File in an output that the system locks while a process writes there."""
+HOLDER: Final = ".holder"
+"""File in an output that exists while a process writes there."""
+LOCK_FILES: Final = frozenset([LOCK, HOLDER])
 
 
 def folders_above(path: Path) -> Iterable[Path]:
@@ -314,64 +317,17 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process; return False if another process holds the lock.
-
-    On a file system without locks, return True.
-
-    The system releases the lock when the file is closed or the process ends.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LOCK_ERRORS:
-            raise
-    return True
-
-
 def require_empty(folder: Path) -> None:
     """Refuse a path that is a file, or a folder with files, which are somebody else's.
 
-    Only a lock and the temporary files of ended processes may be there.
+    Only the files of a lock and the temporary files of ended processes may be there.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"output={folder}: expected a new or empty folder, got a file")
     paths = [*folder.iterdir()] if folder.exists() else []
     names = sorted(path.name for path in paths if owner_of(path) is None)
-    if names not in ([], [".lock"]):
+    if not LOCK_FILES.issuperset(names):
         raise ConfigurationError(
             f"output={folder}: expected a new or empty folder, it holds files already: "
             f"{', '.join(names[:_SHOWN_NAMES])}; choose a new folder"
         )
-
-
-def lock_folder(folder: Path) -> IO[Any]:
-    """Create an output folder, and lock it until the file is closed or the process ends.
-
-    Raises:
-        ConfigurationError: another process has the lock.
-        StorageError: the folder cannot be written.
-    """
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open_unlinked(folder / ".lock", "a+")
-        file.seek(0)
-        owner = file.read() or "?"
-        if not (owner == "?" or owner.strip().isdigit()):
-            file.close()
-            raise ConfigurationError(
-                f"output: {folder / '.lock'} is not the lock of a run: move it away, or choose "
-                "another output"
-            )
-        if not lock(file):
-            file.close()
-            raise ConfigurationError(
-                f"output: {folder} is in use by process {owner}, which still runs: stop it, or "
-                "choose another output"
-            )
-    with suppress(OSError):  # a full disk is told by the first file that matters
-        file.truncate(0)
-        os.write(file.fileno(), str(os.getpid()).encode())
-    return file

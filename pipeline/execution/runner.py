@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, join_names, plural
+from clozeline.output_lock import hold_output
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
-from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.read_ahead import ReadStage

@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -17,7 +16,6 @@ from clozeline.files import (
     choose_page_path,
     file_hash,
     is_replaceable,
-    lock,
     open_regular,
     open_unlinked,
     process_start,
@@ -155,24 +153,6 @@ def test_a_process_is_known_by_its_start():
     assert not still_runs(1, start), "none of that number"
 
 
-def test_one_process_holds_a_lock_until_it_ends(tmp_path):
-    code = "import sys\nfrom clozeline.files import lock\nfile = open(sys.argv[1], 'a')\n"
-    code += "print(lock(file), flush=True)\ninput()"
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    assert other.stdout.readline() == "True\n"
-
-    with (tmp_path / ".lock").open("a") as file:
-        assert not lock(file)
-        other.communicate("\n")
-        assert lock(file)
-
-
 @pytest.mark.parametrize(
     ("number", "way_out"),
     [
@@ -230,23 +210,6 @@ def test_a_system_error_names_the_file_and_not_the_temporary_one(tmp_path, names
         fail(path)
 
     assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "a"), None)
-
-
-@pytest.mark.parametrize(
-    ("code", "raised"),
-    [
-        (errno.ENOSYS, False),
-        (errno.ENOLCK, False),
-        (errno.EBADF, True),
-    ],
-)
-def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, raised):
-    def refuse(*_):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    with (tmp_path / "a").open("w") as file, pytest.raises(OSError) if raised else nullcontext():
-        assert lock(file)
 
 
 @pytest.mark.parametrize(

@@ -130,5 +130,5 @@ def on_a_full_disk(world, config, overrides):
 def test_an_output_that_cannot_be_written(one_rank, folder):
     found = refused(one_rank, folder, ["steps=6"], on_a_full_disk)
     remedy = "free some space, then run the same command again: finished work is kept"
-    assert found == f"74 cannot write {folder / 'run/config.yaml'}: File too large; {remedy}"
+    assert found == f"74 cannot write {folder / 'run'}: File too large; {remedy}"
     assert resume(one_rank, folder) == [(0, "")]

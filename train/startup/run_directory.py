@@ -4,14 +4,16 @@ Nothing in it changes before every check of a start has passed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import IO, Any, Final
+from contextlib import AbstractContextManager
+from typing import Final
 
 from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError
 from clozeline.files import (
+    LOCK,
+    LOCK_FILES,
     is_temporary,
-    lock_folder,
     read_json,
     replacing,
     require_empty,
@@ -19,6 +21,7 @@ from clozeline.files import (
     writing,
 )
 from clozeline.model.checkpoints.published_forms import list_sources
+from clozeline.output_lock import hold_output
 from clozeline.run_status import METRICS, read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import INDEX, steps_in
@@ -32,25 +35,24 @@ from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 _FILES_OF_START: Final = {
-    ".lock",
     "checkpoints",
     "config.yaml",
     "events.jsonl",
     "metrics.jsonl",
     "status.json",
-}.union({METRICS, "tensorboard", SETS_FILE, TOKENIZER_FOLDER})
+}.union({METRICS, "tensorboard", SETS_FILE, TOKENIZER_FOLDER}, LOCK_FILES)
 """Files that a start writes before its first step."""
 
 
-def lock_run(config: TrainConfig) -> IO[Any]:
-    """Create the run directory, and lock it until this process ends.
+def lock_run(config: TrainConfig) -> AbstractContextManager[None]:
+    """Return a block that creates the run directory, and holds it.
 
     Raises:
-        ConfigurationError: another process has the lock, or the folder is refused; a refused folder
+        ConfigurationError: another process holds it, or the folder is refused; a refused folder
             is not created.
     """
     refuse_output(config)
-    return lock_folder(config.output)
+    return hold_output(config.output)
 
 
 def refuse_output(config: TrainConfig) -> None:
@@ -64,7 +66,7 @@ def refuse_output(config: TrainConfig) -> None:
         checkpoints = steps_in(output / "checkpoints")
         metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
-        if ".lock" in names and not trained and names <= _FILES_OF_START:
+        if LOCK in names and not trained and names <= _FILES_OF_START:
             names = set()
         is_run = "checksum" in (read_json(output / SETS_FILE) or {}) or any(
             (path / INDEX).is_file() for path in checkpoints

@@ -20,7 +20,8 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
-from clozeline.files import lock_folder, publish_json, read_json, require_empty, sweep
+from clozeline.files import publish_json, read_json, require_empty, sweep
+from clozeline.output_lock import hold_output
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
@@ -93,7 +94,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
 
     if not any((options.output / name).exists() for name in (_PLAN_FILE, "manifest.json")):
         require_empty(options.output)
-    with lock_folder(options.output):
+    with hold_output(options.output):
         present = (
             open_shards(options.output).manifest
             if (options.output / "manifest.json").exists()

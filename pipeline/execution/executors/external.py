@@ -29,8 +29,9 @@ from clozeline.command_line import Positional, asks_for_help, print_help, read_w
 from clozeline.configuration.config import Positive, Seconds, config_class
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
-from clozeline.files import read_json
+from clozeline.files import HOLDER, read_json
 from clozeline.memory import share_memory
+from clozeline.output_lock import Holder
 from clozeline.pipeline.execution.executors import (
     WORK_FILE,
     Assignment,
@@ -38,7 +39,6 @@ from clozeline.pipeline.execution.executors import (
     load_work,
     publish_work,
 )
-from clozeline.pipeline.execution.output_lock import HOLDER, Holder
 from clozeline.process import restart_program
 
 _FOLDER: Final = ".work"

@@ -7,8 +7,8 @@ import signal
 from dataclasses import dataclass, field
 
 from clozeline.errors import ConfigurationError
+from clozeline.output_lock import hold_output
 from clozeline.pipeline.execution.equations import Equation, StageRow
-from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.stage_run import StageRun

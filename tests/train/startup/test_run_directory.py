@@ -14,10 +14,11 @@ def test_one_run_at_a_time(tmp_path, shards):
     config = load_config(
         TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     )
-    with lock_run(config), refused(rf"in use by process {os.getpid()}"):
-        lock_run(config)
+    with lock_run(config), refused(rf"in use by process {os.getpid()}"), lock_run(config):
+        pass
 
-    lock_run(config).close()
+    with lock_run(config):
+        assert (tmp_path / "run" / ".holder").exists()
 
 
 def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, shards):

@@ -4,21 +4,24 @@ A command without its results is run, or resumed where an interrupted call stopp
 is measured. Each is printed as a user would type it.
 """
 
+import atexit
 import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from clozeline import HOME
 from clozeline.configuration.config import load_config, to_data
 from clozeline.configuration.redaction import redact, redact_text
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, plural
-from clozeline.files import lock_folder, publish_json, read_json, require_empty
+from clozeline.files import publish_json, read_json, require_empty
+from clozeline.output_lock import hold_output
 from clozeline.process import PROGRAMS, start_child
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import with_absolute_paths
@@ -30,8 +33,10 @@ RANKS: Final = 2
 """Number of processes that share the cores of a demo; each step gets its share of the threads."""
 _RUNNING: Final[set[subprocess.Popen[bytes]]] = set()
 """Steps that run, in any thread."""
-_CLAIMED: Final[dict[Path, IO[Any]]] = {}
-"""Folders that this process has locked, with the file of the lock."""
+_CLAIMED: Final = set[Path]()
+"""Folders that this process holds until it ends."""
+_HELD: Final = ExitStack()
+atexit.register(_HELD.close)
 _POLL_S: Final = 0.2
 _WATCH_S: Final = 1.0
 _MEASURED_STEPS: Final = 20
@@ -241,7 +246,8 @@ def claim_folder(
     if note.parent not in _CLAIMED:
         if not note.exists():
             require_empty(note.parent)
-        _CLAIMED[note.parent] = lock_folder(note.parent)
+        _HELD.enter_context(hold_output(note.parent))
+        _CLAIMED.add(note.parent)
 
     if note.exists() and any(note.parent.glob(results)):
         recorded = read_json(note)

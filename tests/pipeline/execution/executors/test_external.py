@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
+from clozeline import output_lock
 from clozeline.errors import StorageError
 from clozeline.files import HOST
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution import output_lock
 from clozeline.pipeline.execution.executors import Assignment, external, publish_work
+from tests.clozeline.test_output_lock import THERE, Clock
 from tests.distributed import ROOT
 from tests.pipeline.execution.executors.external_workers import (
     COMMANDS,
@@ -28,7 +29,6 @@ from tests.pipeline.execution.executors.external_workers import (
     until,
 )
 from tests.pipeline.execution.noting_steps import Noting
-from tests.pipeline.execution.test_output_lock import THERE, Clock
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import lock_folder
+from clozeline.output_lock import hold_output
 from clozeline.tools.start.demo import DemoOptions
 from clozeline.tools.start.multirun import runner
 from clozeline.tools.start.multirun.runner import (
@@ -147,8 +147,8 @@ def test_a_folder_is_for_one_thing(tmp_path):
     (tmp_path / "theirs" / "sets").touch()
     with pytest.raises(ConfigurationError, match="sets"):
         claim_folder(tmp_path / "theirs" / "words.json", options)
-    with pytest.raises(ConfigurationError, match="in use"):
-        lock_folder(note.parent)
+    with pytest.raises(ConfigurationError, match="in use"), hold_output(note.parent):
+        pass
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
         claim_folder(note, options, "output", **facts)

@@ -1,14 +1,16 @@
-"""Allow one run at a time per output, also on shared file systems.
+"""Allow one run at a time per output, a pipeline or a training, also on shared file systems.
 
 On one machine the lock of the system decides. Some shared file systems have no such lock, or keep
 it on each machine. So a run also creates the file `.holder`, which is atomic on all of them, and
-renews its modification time. A waiting run takes over once that time has not changed for a while by
+renews its modification time. Another run takes over once that time has not changed for a while by
 its own clock. Clocks of two machines are never compared.
 """
 
+import errno
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,21 +21,22 @@ from typing import IO, Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import (
+    HOLDER,
+    HOST,
+    LOCK,
     has_ended,
     identify_process,
-    lock,
     open_unlinked,
     read_json,
     writing,
 )
 from clozeline.process import repeating
 
-HOLDER: Final = ".holder"
-"""File in the output of a run that exists while it is written."""
 _RENEWAL_INTERVAL_S: Final = 20.0
 # Seconds without a renewal after which a process on another machine counts as dead.
 _DEAD_S: Final = 180.0
 _POLL_S: Final = 1.0
+_NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 
 
 class Holder:
@@ -46,6 +49,7 @@ class Holder:
         self.seen_at = 0.0
         """when `has_died` last saw a renewal, on the monotonic clock"""
         self._renewed = 0
+        self._is_renewed = False
 
     def create(self) -> bool:
         """Create the file for this process; return False if it exists."""
@@ -86,6 +90,7 @@ class Holder:
         status = self.path.lstat()
         renewed = status.st_mtime_ns
         if renewed != self._renewed:
+            self._is_renewed = self._renewed > 0
             self._renewed = renewed
             self.seen_at = time.monotonic()
             self.process = None
@@ -104,23 +109,74 @@ class Holder:
                 )
         return has_ended(self.process or {}) or time.monotonic() - self.seen_at > _DEAD_S
 
+    def say_waiting(self) -> None:
+        """Say that a process of another machine may still run."""
+        sys.stderr.write(
+            f"{self.path}: waiting {_DEAD_S:.0f} s for a sign of the process of another machine "
+            "that wrote here\n"
+        )
+
+    def refuse(self, *, surely: bool) -> None:
+        """Raise ConfigurationError if the process is known to run; `surely`: it holds the lock."""
+        process = self.process or read_json(self.path) or {}
+        host = str(process.get("host"))
+        if surely or self._is_renewed or host == HOST:
+            raise ConfigurationError(
+                f"output: {self.path.parent} is in use by process {process.get('pid')} on "
+                f"{host.partition(' ')[0]}, which still runs: stop it, or choose another output"
+            )
+
 
 @contextmanager
-def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold an output folder; `waiting` is called once if another process holds it."""
+def hold_output(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Create an output folder if it is missing, and hold it during the block.
+
+    `waiting` is called once if another process holds it, whose end is then waited for. Without it,
+    a process that still runs is an error.
+
+    Raises:
+        ConfigurationError: another process holds it, or its files have the names of ours.
+        StorageError: the folder cannot be written.
+    """
     holder = Holder(folder / HOLDER)
 
     with ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            _hold(stack.enter_context(open_unlinked(folder / ".lock", "a")), holder, cache(waiting))
+            file = stack.enter_context(open_unlinked(folder / LOCK, "ab+"))
+            file.seek(0)
+            if (content := file.read()) and not content.isdigit():  # an early version's process id
+                raise ConfigurationError(
+                    f"output: {folder / LOCK} is not the lock of a run: move it away, or choose "
+                    "another output"
+                )
+            _hold(file, holder, cache(waiting or holder.say_waiting), refuses=waiting is None)
         stack.enter_context(holder.renewed())
         yield
 
 
-def _hold(file: IO[str], holder: Holder, waiting: Callable[[], None]) -> None:
+def lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process; return False if another process holds the lock.
+
+    On a file system without locks, return True.
+
+    The system releases the lock when the file is closed or the process ends.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCK_ERRORS:
+            raise
+    return True
+
+
+def _hold(file: IO[bytes], holder: Holder, waiting: Callable[[], None], *, refuses: bool) -> None:
     """Lock the file, then create the holder file, each after its current holder has ended."""
     if not lock(file):
+        if refuses:
+            holder.refuse(surely=True)
         waiting()
         fcntl.flock(file, fcntl.LOCK_EX)
 
@@ -128,6 +184,8 @@ def _hold(file: IO[str], holder: Holder, waiting: Callable[[], None]) -> None:
         with suppress(FileNotFoundError):
             if holder.has_died():
                 holder.path.unlink()
-            else:
-                waiting()
-                time.sleep(_POLL_S)
+                continue
+            if refuses:
+                holder.refuse(surely=False)
+            waiting()
+            time.sleep(_POLL_S)

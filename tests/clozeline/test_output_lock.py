@@ -5,14 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
+from clozeline import output_lock
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import HOST, process_start
-from clozeline.pipeline.execution import output_lock
-from clozeline.pipeline.execution.output_lock import hold_output
+from clozeline.output_lock import hold_output, lock
 from tests.pipeline.execution.executors.external_workers import until
+from tests.refusals import refused
 
 HERE = {"host": HOST, "pid": 1, "start": process_start(1) + 9.0}
 THERE = {"host": "elsewhere", "pid": 1, "start": -1e6}
@@ -24,7 +26,7 @@ fcntl.flock, platform.node = flock, lambda: "elsewhere"
 HOLD = """
 import sys
 from pathlib import Path
-from clozeline.pipeline.execution.output_lock import hold_output
+from clozeline.output_lock import hold_output
 with hold_output(Path(sys.argv[1]), print):
     print("held", flush=True)
     input()
@@ -111,6 +113,40 @@ def test_a_holder_is_waited_for_while_it_renews_and_not_much_longer(
     assert len(waited) == (waits > 0)
 
 
+@pytest.mark.parametrize(
+    ("content", "renewed", "seconds"),
+    [
+        (json.dumps(HERE | {"pid": os.getpid(), "start": process_start(os.getpid())}), 0, 0),
+        (json.dumps(THERE), 1000, 20),
+        (json.dumps(THERE), 0, None),
+        ("", 0, None),
+    ],
+)
+def test_without_waiting_a_live_holder_is_refused_where_locks_are_missing(
+    tmp_path, monkeypatch, capsys, content, renewed, seconds
+):
+    """None: it has died, and is replaced. So is the lock of an early version."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def renew(now):
+        if now % 20 == 0 and now < renewed:
+            os.utime(holder, (now, now))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr(output_lock, "time", clock := Clock(renew))
+    holder = tmp_path / ".holder"
+    holder.write_text(content)
+    (tmp_path / ".lock").write_text("123")
+    with nullcontext() if seconds is None else refused("in use by process"), hold_output(tmp_path):
+        assert json.loads(holder.read_text())["pid"] == os.getpid()
+
+    assert holder.exists() is (seconds is not None)
+    assert clock.now <= (180 if seconds is None else seconds) + 2
+    assert (".holder: waiting" in capsys.readouterr().err) is (clock.now > 0)
+
+
 @pytest.mark.parametrize("make", [lambda path: path.write_text("mine"), os.mkfifo])
 def test_a_holder_of_somebody_else_stays(tmp_path, make):
     holder = tmp_path / ".holder"
@@ -137,3 +173,20 @@ def test_a_holder_is_renewed_until_it_is_removed(tmp_path, monkeypatch):
         until(lambda: holder.stat().st_mtime > 1)
 
     assert not holder.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (errno.ENOSYS, False),
+        (errno.ENOLCK, False),
+        (errno.EBADF, True),
+    ],
+)
+def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, raised):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (tmp_path / "a").open("w") as file, pytest.raises(OSError) if raised else nullcontext():
+        assert lock(file)
