@@ -5,11 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-_CONTAINER_LIMITS: Final = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
-"""Linux files with the memory limit of a container (control groups versions 2 and 1)."""
+_ROOT: Final = Path("/")
+_GROUPS: Final = "proc/self/cgroup"
+"""Linux file with the control groups of this process: `id:controllers:path` a line."""
+_LIMITS: Final = {
+    "": ("sys/fs/cgroup", "memory.max"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+}
+"""Folder and file of a group's memory limit, by controller: version 2 names none, version 1 does."""
 _PART: Final = 2
 """Divisor of the memory: half of it is left to everything else."""
 
@@ -22,12 +25,22 @@ def share_memory(processes: int) -> None:
     _processes = processes
 
 
-def find_memory() -> int:
-    """Return the bytes of memory of this machine, or of the container if it has less."""
+def find_memory(root: Path = _ROOT) -> int:
+    """Return the bytes of memory of this machine, or of a control group above us if it has less.
+
+    That is the group of a container, of a job of a cluster, or of a service.
+    """
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in _CONTAINER_LIMITS:
-        with suppress(OSError, ValueError):  # no such file, or `max`
-            sizes.append(int(Path(name).read_text(encoding="ascii")))
+    groups = ["0::/", "1:memory:/"]  # the root of what a container sees
+    with suppress(OSError):
+        groups += (root / _GROUPS).read_text(encoding="utf-8").splitlines()
+    for group in groups:
+        _, controllers, path = group.split(":", 2)
+        for folder, name in [_LIMITS[each] for each in controllers.split(",") if each in _LIMITS]:
+            limits = root / folder / path.strip("/") / name
+            for above in limits.relative_to(root / folder).parents:
+                with suppress(OSError, ValueError):  # no such file, or `max`
+                    sizes.append(int((root / folder / above / name).read_text(encoding="ascii")))
     return min(sizes)
 
 

@@ -25,6 +25,8 @@ from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import ObjectProperties
 
+LINKS_OUT: Final = "links"
+"""Name of the count of links in a folder that lead out of it; they are followed."""
 _CHUNK_BYTES: Final = 1 << 20
 _REMEDY: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
@@ -67,7 +69,7 @@ def list_inputs(
 ) -> tuple[list[SourceFile], Counter[str]]:
     """Return the files of `source_files`, and count those that are skipped by their names.
 
-    The counts are by suffix, or `marker`.
+    The counts are by suffix, or `marker`; `LINKS_OUT` counts links, whose files are not skipped.
     """
     files: dict[str, SourceFile] = {}
     skipped = Counter[str]()
@@ -192,7 +194,8 @@ def _expand(
             f"input {pattern!r}: this folder is an output of Clozeline; name the files to read "
             "by a pattern"
         )
-    paths = [path for _, files in _walk(root) for path in files] if is_folder else _matches(pattern)
+    walk = _walk(root, skipped) if is_folder else ()
+    paths = [path for _, files in walk for path in files] if is_folder else _matches(pattern)
     prefix = os.path.join(root, "")  # noqa: PTH118 (`relative_to` takes ten times as long)
     named = {str(path).removeprefix(prefix): path for path in paths}
     if not Path(pattern).is_file():
@@ -207,11 +210,13 @@ def _expand(
     return [(name, path, folder) for name, path in named.items()]
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
+def _walk(folder: Path, counts: Counter[str] | None = None) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a folder and its subfolders with their files, without outputs of Clozeline.
 
     Hidden files and folders are skipped. Linked folders are followed, but not inside themselves.
+    Links that leave the folder are added to `counts`.
     """
+    inside = folder.resolve()
     waiting: list[Path | tuple[int, int]] = [folder]
     above = set[tuple[int, int]]()
     """folders that are walked, by device and inode: each waits again for its end"""
@@ -240,6 +245,9 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
         if identity in above or (above and not names.isdisjoint(marks) and _is_output(current)):
             continue
         above.add(identity)
+        if counts is not None:
+            targets = [Path(each).resolve() for each in children if each.is_symlink()]
+            counts[LINKS_OUT] += sum(not each.is_relative_to(inside) for each in targets)
         folders = [current / child.name for child in reversed(children) if child.is_dir()]
         waiting += [identity, *folders]
         yield current, [current / child.name for child in children if not child.is_dir()]

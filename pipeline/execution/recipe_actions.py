@@ -9,6 +9,7 @@ from pathlib import Path
 from clozeline.command import Detail, stopping_at_signals, wrap_log
 from clozeline.errors import ClozelineError
 from clozeline.native.library import missing_note
+from clozeline.pipeline.execution.inputs import LINKS_OUT
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, print_table
 from clozeline.pipeline.execution.report import write_run_report
@@ -67,8 +68,11 @@ def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | No
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     show_line(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
     show_line(f"output: {recipe.output}, free space: {size_text(free_bytes(recipe.output_folder))}")
-    if plan.skipped:
-        skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
+    names_skipped = dict(plan.skipped)
+    if links := names_skipped.pop(LINKS_OUT, 0):
+        show_line(f"links that leave their input folder, and are followed: {links:,}")
+    if names_skipped:
+        skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(names_skipped.items()))
         show_line(f"files that are skipped by their names: {skipped}")
 
     previews = preview_stages(recipe, names, plan, KnownRecords(), verify, force)

@@ -4,7 +4,7 @@ Nodes and the driver share the file system of the output. All jobs of a pass hav
 which depends on its folder. A job of this name that this driver did not submit comes from an
 earlier driver, or from an `sbatch` whose answer was lost: it is canceled. A task runs this file
 with the driver's Python. It reads its work from `tasks.pickle`, only if the file belongs to the
-same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`.
+same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`; the file goes with the jobs.
 """
 
 import hashlib
@@ -124,6 +124,8 @@ class Slurm(Executor):
                     f"--name={arrays.name}`"
                 )
             raise
+        finally:  # it holds the recipe, with the keys of stores
+            (folder / WORK_FILE).unlink(missing_ok=True)
 
         self.final = arrays.are_canceled()
         return arrays.endings()

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.execution.inputs import source_files
+from clozeline.pipeline.execution.inputs import LINKS_OUT, list_inputs, source_files
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.recipe import InputEntry
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -179,3 +179,18 @@ def test_the_work_grows_as_the_number_of_nested_folders(tmp_path, monkeypatch):
     (half, work), (whole, more) = found
     assert whole == 2 * half == 80
     assert more < 2.5 * work
+
+
+@pytest.mark.parametrize(
+    ("target", "count"), [("a.jsonl", 0), ("sub", 0), ("../out", 1), ("../out/b.jsonl", 1)]
+)
+def test_links_that_leave_the_folder_are_read_and_counted(tmp_path, target, count):
+    for folder in ("in/sub", "out"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "in/a.jsonl").touch()
+    (tmp_path / "out/b.jsonl").touch()
+    (tmp_path / "in/linked").symlink_to(target)
+    files, counts = list_inputs([InputEntry(path=str(tmp_path / "in"), reader="jsonl")])
+
+    assert counts[LINKS_OUT] == count
+    assert len(files) == (1 if target == "sub" else 2)

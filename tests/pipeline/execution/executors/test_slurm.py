@@ -56,6 +56,7 @@ def test_lost_tasks_are_submitted_again_with_the_options_given(tmp_path, monkeyp
     assert sorted(path.name for path in logs.glob("*.out")) == [
         f"{task}.out" for task in ("1_0", "2_0", "2_1", "3_0", "3_1")
     ]
+    assert not [*tmp_path.rglob("tasks.pickle")], "it holds the recipe"
 
 
 def test_a_pass_of_little_input_is_not_submitted(tmp_path, monkeypatch):

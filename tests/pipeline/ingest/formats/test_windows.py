@@ -150,17 +150,26 @@ def test_workers_know_how_many_share_the_memory(tmp_path, monkeypatch, workers):
         assert int((tmp_path / f"{unit}.share").read_text()) == memory.find_memory() // 2 // workers
 
 
-def test_a_container_has_the_memory_of_its_limit(tmp_path, monkeypatch):
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (str(limit), str(tmp_path / "none")))
-    whole = memory.find_memory()
-    limit.write_text("max\n")
+@pytest.mark.parametrize(
+    ("group", "folder", "name"),
+    [
+        ("0::/job/step", "sys/fs/cgroup", "memory.max"),
+        ("5:cpu,memory:/job/step", "sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+    ],
+)
+@pytest.mark.parametrize("limited", ["", "job", "job/step"])
+def test_memory_is_the_least_limit_of_the_groups_above(tmp_path, group, folder, name, limited):
+    whole = memory.find_memory(tmp_path)
+    (tmp_path / folder / "job/step").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"9:pids:/other\n{group}\n")
+    (tmp_path / folder / "job/step" / name).write_text("max\n")
 
-    assert memory.find_memory() == whole
+    assert memory.find_memory(tmp_path) == whole
 
-    limit.write_text(f"{GIB // 2}\n")
+    (tmp_path / folder / limited / name).write_text(f"{GIB // 2}\n")
 
-    assert memory.find_memory() == GIB // 2
+    assert memory.find_memory(tmp_path) == GIB // 2
 
 
 @pytest.mark.parametrize("window_log", [32, 41])
