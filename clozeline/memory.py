@@ -12,7 +12,7 @@ _LIMITS: Final = {
     "": ("sys/fs/cgroup", "memory.max"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
 }
-"""Folder and file of a group's memory limit, by controller: version 2 names none, version 1 does."""
+"""Folder and file of a group's memory limit, by controller; version 2 names none."""
 _PART: Final = 2
 """Divisor of the memory: half of it is left to everything else."""
 

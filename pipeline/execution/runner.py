@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, join_names, plural
+from clozeline.files import choose_page_path, writing
 from clozeline.output_lock import hold_output
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
@@ -20,6 +21,7 @@ from clozeline.pipeline.execution.stages import (
     stages_of,
 )
 from clozeline.pipeline.execution.unit_record import (
+    OTHER_CODE,
     Counts,
     KnownRecords,
     find_files,
@@ -73,11 +75,14 @@ def run_recipe(
         with without_collections():
             plan = load_plan(recipe, verify=verify, store=PLAN_STAGE in names)
             previews = preview_stages(recipe, names, plan, known.fork(), verify, force)
+        refuse_other_code(previews, force)
         changed = [each.stage for each in previews if each.changed]
         if not recipe.input and PLAN_STAGE in changed:
             raise ConfigurationError(NO_INPUT)
         if changed:
             print_view(plan_view(plan, previews), progress.console)
+            with writing(output):  # its numbers are those of what is replaced
+                choose_page_path(output / "report.html").unlink(missing_ok=True)
 
         giver: StageRun[Any] | None = None  # the stage before, which gives documents
         is_kept = True
@@ -118,6 +123,22 @@ def refuse_foreign_files(recipe: Recipe, names: Iterable[str]) -> None:
             )
 
 
+def refuse_other_code(previews: Sequence["StagePreview"], force: str | None) -> None:
+    """Refuse to replace the units of a stage of which other code made all, unless it is forced.
+
+    The stages after a forced one are made again with it.
+    """
+    for preview in previews:
+        if preview.stage == force:
+            return
+        if preview.replaced:
+            raise ConfigurationError(
+                f"output={preview.run.stage.recipe.output}: {plural(preview.replaced, 'unit')} of "
+                f"{preview.stage}, {OTHER_CODE}, would be replaced, and what depends on them: add "
+                f"--force {preview.stage} to replace them, or choose another folder with output=DIR"
+            )
+
+
 @dataclass(frozen=True)
 class StagePreview:
     """What a run would do in a stage."""
@@ -144,6 +165,14 @@ class StagePreview:
     def most_units(self) -> int:
         """Number of units that must run, or may have to."""
         return sum(len(state.changed) for state in self.run.states)
+
+    @property
+    def replaced(self) -> int:
+        """Number of units that other code has made, if the stage keeps none."""
+        reasons = [why for state in self.run.states for why in state.reasons.values()]
+        units = sum(len(state.work.units) for state in self.run.states)
+        is_other = self.most_units == units
+        return sum(why.startswith(OTHER_CODE) for why in reasons) if is_other else 0
 
     @property
     def cpu_seconds(self) -> float:
@@ -174,9 +203,13 @@ class StagePreview:
         for label in self.run.unnamed_sets:
             path = shlex.quote(str(self.run.stage.folder / label))
             yield f"the recipe no longer names {label}, which stays; to remove it: rm -r {path}"
+        for output, count in self.run.not_reused.items():
+            yield f"{plural(count, 'unit')} of {output}, {OTHER_CODE}, are made again here"
         if self.changed and all(state.unit_seconds is None for state in self.run.states):
             yield "first run"
             return
+        if self.replaced:
+            yield f"{plural(self.replaced, 'unit')}, {OTHER_CODE}, would be replaced"
         yield from filter(None, [self.changes])
         sure = Counter(why for state in self.run.states for why in state.reasons.values())
         for why, count in sure.most_common(_MOST_REASONS):

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, cast
 
 from clozeline.checksummed_json import add_checksum
-from clozeline.configuration.config import flatten
+from clozeline.configuration.config import flatten, to_data
 from clozeline.errors import (
+    ClozelineError,
     IntegrityError,
     PartialFailureError,
     StorageError,
@@ -38,6 +39,7 @@ from clozeline.pipeline.execution.unit_inputs import SEPARATOR
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
     MARKER_ENDING,
+    OTHER_CODE,
     RECORDS,
     Arguments,
     Counts,
@@ -51,13 +53,15 @@ from clozeline.pipeline.execution.unit_record import (
     options_path,
     remove_files,
 )
-from clozeline.pipeline.recipe import ExecutorConfig, recipe_text
+from clozeline.pipeline.recipe import ExecutorConfig, load_recipe, recipe_text
 from clozeline.reporting import Reporting
 
 WORK_IS_DONE: Final = (
     "the outputs of the stages are complete; please report this line to whoever wrote the stage"
 )
 """Message if the summary of finished work fails."""
+_EXECUTION_KEYS: Final = {"output", "executor", "reuse", "keep_intermediates"}
+"""Keys of a recipe that change no unit."""
 _UNLISTED: Final = ("config.yaml", "plan.json", "report.json", LOGS, RECORDS)
 """Files and folders of a stage that no record lists."""
 NEW: Final = "new"
@@ -125,6 +129,8 @@ class StageRun(Generic[StageCounts]):
         """passes whose units are complete"""
         self.unnamed_sets: dict[str, list[UnitRecord]] = {}
         """records of published sets that the recipe no longer names, by name"""
+        self.not_reused = Counter[Path]()
+        """number of units of another output that are not taken, because other code made them"""
         self._describer = Describer()
         self._contents = Contents(stage, known, verify=verify)
 
@@ -183,8 +189,10 @@ class StageRun(Generic[StageCounts]):
             record = UnitRecord.read(UnitRecord.path(folder, work.name, name))
             if record is None or record.lacks_intermediates(folder):
                 continue
-            if not self._find_change(record, given, folder):
+            if not (change := self._find_change(record, given, folder)):
                 return folder, record
+            if change.startswith(OTHER_CODE):
+                self.not_reused[output] += 1
         return None
 
     def _find_change(self, record: UnitRecord | None, given: Arguments, folder: Path) -> str:
@@ -213,8 +221,33 @@ class StageRun(Generic[StageCounts]):
 
         old = expand(before)
         new = expand(now)
-        changed = [name for name in {*old, *new} if old.get(name, ...) != new.get(name, ...)]
-        return f"{join_names(changed, _MOST_CHANGES) or 'options'} changed"
+        changed = sorted(name for name in {*old, *new} if old.get(name, ...) != new.get(name, ...))
+        reason = f"{join_names(changed, _MOST_CHANGES) or 'options'} changed"
+        is_code = any(
+            name == "version" or (name in old and name in new and f"custom.{algorithm}" not in new)
+            for name in changed
+            for where, _, algorithm in [name.partition(".")]
+            if where in ("version", "versions")
+        )
+        # the recipe is the same, so that only the code can have other keys
+        is_code = is_code or (old.keys() != new.keys() and self._has_recipe_of(folder))
+        return f"{OTHER_CODE}: {reason}" if is_code else reason
+
+    def _has_recipe_of(self, folder: Path) -> bool:
+        """Return whether the last run of a stage had this recipe, but for how and where it ran."""
+
+        def compare() -> bool:
+            try:
+                before = to_data(load_recipe(folder / "config.yaml"))
+            except (ClozelineError, OSError):  # it has keys that this version does not have
+                return True
+            now = to_data(self.stage.recipe)
+            return all(
+                before.get(name) == now.get(name)
+                for name in (before.keys() | now.keys()) - _EXECUTION_KEYS
+            )
+
+        return self.known.once(("recipe", folder), compare)
 
     def preview(self) -> None:
         """Examine the passes as far as they are known, without running a unit.

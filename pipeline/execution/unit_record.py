@@ -47,6 +47,8 @@ NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs, in a stage's folder."""
+OTHER_CODE: Final = "made by other code"
+"""Status of a record with fields that this version does not have, and reason to run a unit."""
 RECORDS: Final = "records"
 """Folder of the records, in a stage's folder, with a folder for each pass."""
 TEMPORARY: Final = "tmp"
@@ -156,8 +158,13 @@ class UnitRecord:
                     raw += more
             finally:
                 os.close(file)
-            record = UnitRecord(**read_canonical(raw, path))
-        except (OSError, ValueError, TypeError, AttributeError):
+            content = read_canonical(raw, path)
+            try:
+                record = UnitRecord(**content)
+            except TypeError:  # other code wrote it: only what it has written is known
+                known = (content["pass_name"], content["unit"], {})
+                record = UnitRecord(*known, status=OTHER_CODE, outputs=content["outputs"])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
         # compared as a text: the parts of a path take longer than the rest of a record
         is_own = str(path).endswith(f"{os.sep}{record.pass_name}{os.sep}{record.unit}.json")

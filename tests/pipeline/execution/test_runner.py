@@ -1,5 +1,6 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
+import json
 import os
 import re
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from clozeline.checksummed_json import add_checksum, read_canonical, write_canonical
 from clozeline.errors import IntegrityError, PartialFailureError
+from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stage_run import run_units
@@ -158,6 +161,60 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     assert [rows[stage][2] for stage in ("clean", "dedup", "encode")] == ["0", "0", "1"]
     assert main([*plan.words, *reuse]) == 0
     assert main([*plan.words, "reuse=[nowhere]"]) == 64
+
+
+def raise_version(stage, monkeypatch):
+    monkeypatch.setattr(CleanUnit, "VERSION", CleanUnit.VERSION + 1)
+
+
+def change_form(stage, monkeypatch):
+    for path in (stage / "records/main").glob("*.json"):
+        data = read_canonical(path.read_bytes(), path)
+        path.write_bytes(write_canonical(data | {"key": data.pop("arguments")["options"]}))
+
+
+def forget_option(stage, monkeypatch):
+    (path,) = (stage / "records/options").glob("*.json")
+    options = json.loads(path.read_text())
+    del options["limits"], options["checksum"]
+    path.with_stem("0").write_text(json.dumps(add_checksum(options)))
+    for path in (stage / "records/main").glob("*.json"):
+        data = read_canonical(path.read_bytes(), path)
+        data["arguments"]["options"] = "0"
+        path.write_bytes(write_canonical(data))
+
+
+@pytest.mark.parametrize("change", [raise_version, change_form, forget_option])
+def test_units_of_other_code_are_replaced_only_by_force(
+    tmp_path, monkeypatch, capsys, plan, change
+):
+    assert main(plan.words) == 0
+    stage = tmp_path / "out/clean"
+    change(stage, monkeypatch)
+    before = {path: path.read_bytes() for path in stage.glob("documents/*")}
+    said, _ = plan("clean.normalize=none")
+
+    assert ("made by other code" in " ".join(said.split())) is (change is not forget_option), (
+        "another recipe"
+    )
+
+    said, _ = plan()
+
+    assert "made by other code, would be replaced" in " ".join(said.split())
+    assert "clean: first run" not in said
+
+    said, _ = plan(f"output={tmp_path / 'new'}", f"reuse=[{tmp_path / 'out'}]")
+
+    assert "made by other code, are made again" in " ".join(said.split())
+    assert main(plan.words) == 64
+    assert "--force clean" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in stage.glob("documents/*")}
+    assert (tmp_path / "out/report.html").exists()
+    assert main([*plan.words, "--force", "clean"]) == 0
+
+    capsys.readouterr()
+
+    assert {row[2] for row in plan()[1].values()} == {"0"}
 
 
 @dataclass(frozen=True)
