@@ -121,6 +121,7 @@ def test_a_holder_is_waited_for_while_it_renews_and_not_much_longer(
         (json.dumps(THERE), 0, None),
         ("", 0, None),
     ],
+    ids=["here", "there", "there, silent", "empty"],
 )
 def test_without_waiting_a_live_holder_is_refused_where_locks_are_missing(
     tmp_path, monkeypatch, capsys, content, renewed, seconds

@@ -118,20 +118,8 @@ ALGORITHMS = {
             },
         ),
         "tokens": (
-            {"rule": "retention"},
-            dict.fromkeys(
-                (
-                    "rule",
-                    "weight",
-                    "harden",
-                    "learning_rate",
-                    "positions",
-                    "last",
-                    "temperature",
-                    "shares",
-                ),
-                OF_TOKENS,
-            ),
+            {"shares": [1.0, 0.5]},
+            {"shares": OF_TOKENS},
         ),
     },
     ("extensions.compression.distillation.losses", "distil.losses"): {

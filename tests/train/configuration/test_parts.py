@@ -69,7 +69,7 @@ WAYS = {
 }
 """A run with each setting."""
 LOTTERY = {"prune": {"name": "lottery", "every": 1}}
-TOKENS = {"prune": {"name": "tokens", "rule": "shares", "shares": [1.0, 0.5]}}
+TOKENS = {"prune": {"name": "tokens", "shares": [1.0, 0.5]}}
 NT_ASGD = {"optimizer": {"name": "nt_asgd"}, "evaluate__every": 2}
 UNFREEZING = {"name": "unfreezing", "every": 1}
 

@@ -47,7 +47,7 @@ class StepFailedError(ClozelineError):
     """A command failed, after it printed its error."""
 
     def __init__(self, command: Sequence[str], code: int) -> None:
-        super().__init__(f"{' '.join(command[:2])} ended with exit code {code}, as it says above")
+        super().__init__(f"{command[0]} ended with exit code {code}, as it says above")
         self.exit_code = code if code > 0 else 1
 
 

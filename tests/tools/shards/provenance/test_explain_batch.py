@@ -274,7 +274,7 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
             ["SET", "--step", "1", "--lanes", "3"],
             "lanes=3: expected a divisor of the global batch 64",
         ),
-        (["--step", "1"], "expected a MANIFEST or run=DIR"),
+        (["--step", "1"], "expected a MANIFEST or a run"),
         (["--run", "SET", "--step", "1"], "expected a run directory with config.yaml"),
         (["--run", "SET", "--seed", "1", "--step", "1"], "seed: the run's value is used"),
     ],
