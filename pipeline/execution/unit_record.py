@@ -162,8 +162,8 @@ class UnitRecord:
             try:
                 record = UnitRecord(**content)
             except TypeError:  # other code wrote it: only what it has written is known
-                known = (content["pass_name"], content["unit"], {})
-                record = UnitRecord(*known, status=OTHER_CODE, outputs=content["outputs"])
+                record = UnitRecord(content["pass_name"], content["unit"], {}, status=OTHER_CODE)
+                record.outputs = content["outputs"]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
         # compared as a text: the parts of a path take longer than the rest of a record
