@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clozeline.pipeline.dedup.parts import count_ranges
-from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
+from clozeline.pipeline.execution.plan import LEAST_UNIT_BYTES, MOST_UNITS
 
 
 class Measurement(NamedTuple):
@@ -111,7 +111,7 @@ def fit_costs(
 
 def count_units(terabytes: float) -> int:
     """Return the units of a corpus with the default sizes of the plan."""
-    return max(1, min(MOST_UNITS, math.ceil(terabytes * 1e12 / LEAST_BYTES)))
+    return max(1, min(MOST_UNITS, math.ceil(terabytes * 1e12 / LEAST_UNIT_BYTES)))
 
 
 def estimate(costs: Sequence[StageCost], terabytes: float, cores: int) -> list[Estimate]:

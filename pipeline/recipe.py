@@ -157,11 +157,12 @@ class ExecutorConfig:
     name: Annotated[str, IsName(), Common()] = "local"
     """`local`: processes on this machine; `slurm`: array jobs; `ray`: actors of a cluster;
     `external`: workers that you start, see `clozeline work --help`"""
-    tasks: Annotated[int, Field(ge=1), Common()] = 1
-    """number of tasks that share the units of a pass, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[Positive | None, Common()] = None
-    """tasks that run at the same time, ≥ 1; default: min(tasks, CPU cores) for `local`, for others
-    as many as the cluster runs"""
+    """processes that work at the same time, ≥ 1; default: for `local` one per core that this
+    process may use, for others as many as the cluster runs"""
+    tasks: Annotated[Positive | None, Common()] = None
+    """`slurm`, `ray`: tasks that share the units of a pass, ≥ 1; task r of n runs units r, r + n,
+    ...; default: 1"""
     retries: Natural = 1
     """retries of a unit after its process died, ≥ 0; a unit that fails because of its data is not
     retried"""
@@ -170,9 +171,11 @@ class ExecutorConfig:
 
     def __post_init__(self) -> None:
         try:
-            self.component()
+            has_tasks = self.component().type.has_tasks
         except ConfigurationError as error:
             raise ValueError(f"executor.options: {error}") from error
+        if self.tasks is not None and not has_tasks:
+            raise ValueError(f"tasks: executor.name={self.name} has none: set executor.workers")
 
     def component(self) -> ExecutorComponent:
         """Return the executor with its validated options."""
@@ -185,10 +188,11 @@ class PlanConfig:
 
     unit_bytes: Annotated[int, Field(ge=4096)] | None = None
     """largest input of a unit in bytes, ≥ 4096, if the format can be split; many small files share
-    units; default: 256 MiB, or about 1/8,192 of a large input"""
+    units; default: 32 MiB, or about 1/8,192 of a large input"""
     shard_bytes: Annotated[int, Field(ge=4096)] | None = None
     """input bytes per shard, ≥ 4096; the number of shards is bytes / shard_bytes, rounded up to a
-    power of two, so that it changes seldom while a corpus grows; default: as for `unit_bytes`"""
+    power of two, so that it changes seldom while a corpus grows; default: 256 MiB, or about 1/8,192
+    of a large input"""
 
 
 @config_class

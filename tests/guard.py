@@ -89,14 +89,21 @@ class Guard:
 
     def shards(self, output: str) -> list[str]:
         """Return the words of the pipeline: the demo's recipe over a WARC, a JSONL and a damaged
-        file, in two tasks."""
+        file, by two workers."""
         for file in INPUTS.glob("*.*z*"):
             shutil.copyfile(file, self.folder / file.name)
         shutil.copyfile(INPUTS / "texts.jsonl", self.folder / "texts.jsonl")
         inputs = "input=[pages.warc.gz, texts.jsonl, damaged.warc.gz]"
         small = ("plan.unit_bytes=40000", "plan.shard_bytes=40000", "train_tokenizer.size=600")
-        tasks = ("executor.tasks=2", "executor.workers=2")
-        return ["pipeline", "--config", "recipe:demo", inputs, f"output={output}", *small, *tasks]
+        return [
+            "pipeline",
+            "--config",
+            "recipe:demo",
+            inputs,
+            f"output={output}",
+            *small,
+            "executor.workers=2",
+        ]
 
     def kill(self, output: str, when: str) -> None:
         """Start the pipeline and kill its process group as soon as a folder exists."""

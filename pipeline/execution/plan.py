@@ -43,7 +43,10 @@ _MOST_SUGGESTIONS: Final = 100
 """Most files of unknown type for which a message suggests a tool."""
 _STORED_FIELDS: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
-"""Default bytes of a unit and of a shard of a small corpus."""
+"""Default bytes of a shard of a small corpus."""
+LEAST_UNIT_BYTES: Final = 1 << 25
+"""Default bytes of a unit of a small corpus: some seconds of work, so that one file of 100 MB has
+work for four cores."""
 MOST_UNITS: Final = 8_192
 """Most shards, and about the most units, of a large corpus: units times shards, the number of
 shuffle pieces, stays below 2 * 10^8."""
@@ -193,9 +196,9 @@ def _make_plan(
     # and shards of a large corpus are larger, so that there are about MOST_UNITS of them.
     total = sum(each["bytes"] for each in inputs)
     sizes = recipe.plan_options
-    default = max(LEAST_BYTES, _power_of_two(-(-total // MOST_UNITS)))
-    unit_bytes = sizes.unit_bytes or default
-    shard_bytes = sizes.shard_bytes or default
+    least = _power_of_two(-(-total // MOST_UNITS))
+    unit_bytes = sizes.unit_bytes or max(LEAST_UNIT_BYTES, least)
+    shard_bytes = sizes.shard_bytes or max(LEAST_BYTES, least)
     ranges = tuple(_cut_into_units(files, inputs, unit_bytes))
     shards = _power_of_two(-(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
@@ -203,7 +206,7 @@ def _make_plan(
         raise ConfigurationError(
             f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between "
             f"two passes, expected at most {MOST_PIECES:,}: remove plan.unit_bytes and "
-            f"plan.shard_bytes, or set both to {default:,}"
+            f"plan.shard_bytes, or set both to {max(LEAST_BYTES, least):,}"
         )
 
     return Plan(ranges, shards, tuple(inputs))

@@ -65,8 +65,7 @@ def show_plan(recipe: Recipe, last: str | None, *, verify: bool, force: str | No
     refuse_foreign_files(recipe, names)
     plan = load_plan(recipe, verify=verify)
     executor = recipe.executor
-    at_once = "" if executor.workers is None else f", {executor.workers} at a time"
-    show_line(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    show_line(f"executor: {executor.name}, {executor.component().build(executor).describe()}")
     show_line(f"output: {recipe.output}, free space: {size_text(free_bytes(recipe.output_folder))}")
     names_skipped = dict(plan.skipped)
     if links := names_skipped.pop(LINKS_OUT, 0):

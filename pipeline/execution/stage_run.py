@@ -536,7 +536,8 @@ def run_units(
     rounds_without_progress = 0
 
     while remaining:
-        assignment = Assignment(step, remaining, min(config.tasks, len(remaining)), input_bytes)
+        tasks = min(config.tasks or 1, len(remaining))
+        assignment = Assignment(step, remaining, tasks, input_bytes)
         ends = executor.run(assignment, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
         started = [unit for unit in lost if step.has_started(unit)]

@@ -85,7 +85,7 @@ def made(tmp_path_factory):
     shutil.copytree(MYLAB / "mylab", folder / "mylab")
     file = folder / "mylab/objectives/rare_tokens.py"  # an attribute that decides nothing
     file.write_text(file.read_text().replace("    Options", '    name = "rare"\n    Options'))
-    done = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
+    done = command("pipeline", "--config", "own.yaml", "executor.workers=2")
 
     assert done.returncode == 0, done.stderr
 

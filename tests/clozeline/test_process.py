@@ -140,7 +140,6 @@ def test_pages_are_cleaned_beside_files_with_the_names_of_modules(traps, start):
         "input=page.html",
         "output=out",
         "executor.workers=2",
-        "executor.tasks=2",
         "clean.language=null",
         "clean.filters=[]",
     )

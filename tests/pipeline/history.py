@@ -167,10 +167,9 @@ class History:
         return change_option(self.recipe, self.random)
 
     def _change_executor(self):
-        tasks = self.random.choice([1, 2, 3])
         workers = self.random.choice([1, 2])
-        self.recipe["executor"] = {"name": "local", "tasks": tasks, "workers": workers}
-        return f"{tasks} tasks, {workers} workers, {self._change_inputs()}"
+        self.recipe["executor"] = {"name": "local", "workers": workers}
+        return f"{workers} workers, {self._change_inputs()}"
 
     def _change_intermediates(self):
         kept = not self.recipe.get("keep_intermediates", True)

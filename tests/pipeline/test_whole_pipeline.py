@@ -29,7 +29,7 @@ def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_pa
         *arguments,
         f"output={tmp_path}",
         f"plan.unit_bytes={unit_bytes}",
-        "executor={tasks: 2, workers: 1}",
+        "executor={workers: 1}",
     ]
     for stage in STAGES:
         assert run_stage(stage, words) == 0

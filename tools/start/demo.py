@@ -48,7 +48,7 @@ def _demo(options: DemoOptions) -> None:
     )
     print(f"$ cd {ROOT}")  # where all steps run
     write_pages(warc)
-    overrides = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
+    overrides = [f"input={warc}", f"output={shards}"]
     run_step("clozeline", "pipeline", "--config", RECIPE, *overrides)
     words = [
         f"data.shards={shards / 'corrupt/masked_lm/train/manifest.json'}",

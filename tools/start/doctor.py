@@ -19,6 +19,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
 from clozeline.extension_list import explain_unused, find_extensions
 from clozeline.foreign_code import import_module
+from clozeline.memory import find_cores
 from clozeline.native.library import missing_note
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
 
@@ -75,11 +76,7 @@ def examine(output: Path) -> Iterator[Finding]:
     yield Finding("C++ compiler", compiler or "none", absent, is_missing=not compiler)
     reason, _, advice = (missing_note() or "in use").partition(": ")
     yield Finding("compiled module", reason, advice)
-    yield Finding(
-        "cores",
-        f"{os.cpu_count()}",
-        f"use them all in the pipeline with executor.tasks={os.cpu_count()}",
-    )
+    yield Finding("cores", f"{find_cores()}")
 
     memory = psutil.virtual_memory().total
     small = (

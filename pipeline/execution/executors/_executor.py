@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psutil
 
 from clozeline import plugins
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish
-from clozeline.memory import share_memory
+from clozeline.memory import find_cores, share_memory
 
 if TYPE_CHECKING:
     from clozeline.pipeline.execution.stages import UnitRunner
@@ -33,22 +33,25 @@ WORK_FILE: Final = "tasks.pickle"
 
 @dataclass(frozen=True)
 class Assignment:
-    """Assignment of units to tasks: task r of n runs units r, r + n, ..."""
+    """Assignment of units to tasks of a cluster: task r of n runs units r, r + n, ..."""
 
     step: UnitRunner
     units: Sequence[str]
-    tasks: int
+    tasks: int = 1
     input_bytes: float = math.inf
     """approximate bytes of the inputs of the units"""
 
-    def run(self, ranks: Iterable[int], tick: Callable[[], object] = int) -> None:
-        """Run some tasks in this process; `tick` is called after each unit."""
+    def run(self, units: Iterable[str], tick: Callable[[], object] = int) -> None:
+        """Run units in this process; `tick` is called after each of them."""
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        for rank in ranks:
-            for unit in self.units[rank :: self.tasks]:
-                if not self.step.has_result(unit):
-                    self.step(unit)
-                    tick()
+        for unit in units:
+            if not self.step.has_result(unit):
+                self.step(unit)
+                tick()
+
+    def units_of(self, task: int) -> Sequence[str]:
+        """Return the units of a task."""
+        return self.units[task :: self.tasks]
 
     def without_results(self, units: Sequence[str]) -> Sequence[str]:
         """Return the units that wait for a result.
@@ -67,18 +70,28 @@ class Executor(ABC):
 
     final = False
     """true if units without a result must not be retried, for example after a canceled job"""
+    has_tasks: ClassVar = False
+    """whether the units of a round are dealt to tasks, whose number the user chooses"""
 
     def __init__(self, options: Any, config: ExecutorConfig) -> None:
         self._options = options
         self._config = config
+
+    def describe(self) -> str:
+        """Return how many units run at the same time, for the plan of a run."""
+        at_once = f", {self._config.workers} at a time" if self._config.workers else ""
+        return f"tasks of a pass: {self._config.tasks or 1}{at_once}"
 
     def memory_of_worker(self, units: int) -> tuple[float, str]:
         """Return the bytes that a worker has in a pass over some units, and how to have more.
 
         Here, the workers share the memory of a machine.
         """
-        workers = min(self._config.workers or os.cpu_count() or 1, self._config.tasks, units)
-        return psutil.virtual_memory().total / workers, "lower executor.workers"
+        return psutil.virtual_memory().total / self._workers(units), "lower executor.workers"
+
+    def _workers(self, units: int) -> int:
+        """Return the number of workers on this machine in a pass over some units."""
+        return min(self._config.workers or find_cores(), max(units, 1))
 
     @abstractmethod
     def run(
@@ -139,4 +152,4 @@ def load_work(path: Path) -> Assignment:
 def run_on_node(assignment: Assignment, rank: int) -> None:
     """Run one task on a node of a cluster, each of whose cores may have a task."""
     share_memory(len(os.sched_getaffinity(0)))
-    assignment.run([rank])
+    assignment.run(assignment.units_of(rank))

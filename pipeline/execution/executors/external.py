@@ -56,6 +56,9 @@ class External(Executor):
     class Options:
         """None."""
 
+    def describe(self) -> str:
+        return "as many workers as you start"
+
     def run(
         self, assignment: Assignment, tick: Callable[..., None], report: Callable[[str], None]
     ) -> Mapping[int, str]:

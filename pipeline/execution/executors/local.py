@@ -3,9 +3,12 @@
 If a worker dies, only the unit that it was running is affected.
 """
 
+from __future__ import annotations
+
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -18,39 +21,64 @@ from clozeline.process import child_context, die_with, guard_streams
 from clozeline.repair import explain
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
 _POLL_S: Final = 0.2
+_SMALL_PASS_BYTES: Final = 4 << 20
+"""input bytes below which starting processes takes longer than they save: a second or two"""
 
 
 class Local(Executor):
-    """Runs units in worker processes; a single worker runs in this process."""
+    """Runs units in worker processes, each of which takes the next unit when it is free.
+
+    A single worker runs in this process, and so does a small pass if `workers` is not set.
+    """
 
     @config_class
     class Options:
         """None."""
 
+    _has_workers = False
+    """whether a round had workers: what one of them died of must not end this process"""
+
+    def describe(self) -> str:
+        return f"workers: {self._workers(sys.maxsize)}"
+
     def run(
         self, assignment: Assignment, tick: Callable[..., None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
-        workers = min(self._config.workers or os.cpu_count() or 1, assignment.tasks)
-        if workers == 1:
-            assignment.run(range(assignment.tasks), tick)
+        is_small = assignment.input_bytes < _SMALL_PASS_BYTES and self._config.workers is None
+        workers = 1 if is_small else self._workers(len(assignment.units))
+        if workers == 1 and not self._has_workers:
+            assignment.run(assignment.units, tick)
         else:
+            self._has_workers = True
             _supervise(assignment, workers, tick)
         return {}
 
 
-def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: int) -> None:
+def _worker(
+    assignment: Assignment, driver: int, workers: int, requests: Connection[None, str | None]
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its workers
     die_with(driver)
     guard_streams()
     share_memory(workers)
     try:
-        assignment.run(ranks)
+        assignment.run(_next_units(requests))
     except (ClozelineError, OSError) as error:
         # not even a failure can be recorded: the driver meets the same error
         raise SystemExit(explain(error)[0]) from None
+
+
+def _next_units(requests: Connection[None, str | None]) -> Iterator[str]:
+    """Yield the units that the driver gives to this worker, one after another."""
+    while True:
+        requests.send(None)
+        if (unit := requests.recv()) is None:
+            return
+        yield unit
 
 
 def _supervise(assignment: Assignment, workers: int, tick: Callable[..., None]) -> None:
@@ -61,21 +89,29 @@ def _supervise(assignment: Assignment, workers: int, tick: Callable[..., None]) 
     context = child_context("forkserver")
     modules = [stage_module(stage) for stage in all_stages() if not is_of_extension(stage)]
     context.set_forkserver_preload(["__main__", *modules])
+    pipes = [context.Pipe() for _ in range(workers)]
     processes: list[BaseProcess] = [
         context.Process(
-            target=_worker,
-            args=(assignment, range(first, assignment.tasks, workers), os.getpid(), workers),
-            daemon=False,
+            target=_worker, args=(assignment, os.getpid(), workers, requests), daemon=False
         )
-        for first in range(workers)
+        for _, requests in pipes
     ]
+    waiting = iter(assignment.units)
+    connections = [connection for connection, _ in pipes]
 
     try:
         with _hold_interrupts():
-            for process in processes:
+            for process, (_, requests) in zip(processes, pipes, strict=True):
                 process.start()
+                requests.close()
         while alive := [process.sentinel for process in processes if process.is_alive()]:
-            wait(alive, _POLL_S)
+            ready = wait([*alive, *connections], _POLL_S)
+            for connection in [each for each in connections if each in ready]:
+                try:
+                    connection.recv()
+                    connection.send(next(waiting, None))
+                except (EOFError, OSError):  # this worker has ended
+                    connections.remove(connection)
             tick(workers=len(alive))
     finally:
         # end the remaining processes and wait for them, whatever signal comes meanwhile
@@ -86,6 +122,8 @@ def _supervise(assignment: Assignment, workers: int, tick: Callable[..., None]) 
             for process in processes:
                 if process.pid is not None:  # None: an interrupt came before it was started
                     process.join()
+        for connection, _ in pipes:
+            connection.close()
 
 
 @contextmanager

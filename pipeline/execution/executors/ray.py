@@ -63,6 +63,8 @@ def _run_task(assignment: Assignment, rank: int) -> None:
 class Ray(Executor):
     """Runs the tasks of a round on a Ray cluster, whose session keeps their logs."""
 
+    has_tasks = True
+
     @config_class
     class Options:
         address: str | None = None

@@ -74,6 +74,8 @@ _JOB_SCRIPT_FILE: Final = "job.sh"
 class Slurm(Executor):
     """Runs tasks as array jobs, as many at a time as the cluster takes."""
 
+    has_tasks = True
+
     @config_class
     class Options:
         partition: str
@@ -102,7 +104,7 @@ class Slurm(Executor):
     ) -> Mapping[int, str]:
         """Submit the tasks, wait for the jobs, and return how tasks ended."""
         if assignment.input_bytes < self._options.driver_bytes:
-            assignment.run(range(assignment.tasks), tick)
+            assignment.run(assignment.units, tick)
             return {}
 
         if shutil.which("sbatch") is None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,29 @@ class Noting:
 
     def fail(self, unit, reason):
         (self.folder / f"{unit}.done").write_text(reason)
+
+
+@dataclass
+class Waiting(Noting):
+    """A step whose units wait until so many files with an ending are there."""
+
+    ending: str
+    count: int
+
+    def __call__(self, unit):
+        (self.folder / f"{os.getpid()}.pid").touch()
+        deadline = time.monotonic() + 60
+        while len(list(self.folder.glob(f"*.{self.ending}"))) < self.count:
+            assert time.monotonic() < deadline, "too few"
+            time.sleep(0.01)
+        super().__call__(unit)
+
+
+class LongFirst(Waiting):
+    """The same, of the first unit alone."""
+
+    def __call__(self, unit):
+        (super() if unit == 0 else super(Waiting, self)).__call__(unit)
 
 
 class Endless(Noting):

@@ -138,6 +138,11 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
         plan = load_plan(recipe_for(source, tmp_path / "out", plan=sizes))
         return len(plan.units), plan.shards
 
+    monkeypatch.setattr(plans, "LEAST_UNIT_BYTES", 4096)
+    monkeypatch.setattr(plans, "LEAST_BYTES", 16_384)
+
+    assert load(1000) == (33, 8)
+
     monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
 
     # 126,000 bytes: ceil(126,000 / 4,096) = 31 shards, rounded up to a power of two

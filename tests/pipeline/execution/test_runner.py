@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import dataclass
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig
-from tests.pipeline.execution.noting_steps import Noting
+from tests.pipeline.execution.noting_steps import LongFirst, Noting, Waiting
 from tests.pipeline.execution.toy_stage import Gather, ToyStage, run_toy, tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -100,15 +101,29 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
     assert not run_toy(tmp_path).skipped
 
 
-@pytest.mark.parametrize(("tasks", "workers", "processes"), [(3, 1, 1), (4, 2, 2), (9, 9, 5)])
-def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, workers, processes):
-    config = ExecutorConfig(tasks=tasks, workers=workers)
-    run_units(Noting(tmp_path), [3, 1, 4, 5, 9], config, lambda **_: None)
+@pytest.mark.parametrize(("workers", "processes"), [(1, 1), (2, 2), (9, 5)])
+def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, workers, processes):
+    config = ExecutorConfig(workers=workers)
+    run_units(Waiting(tmp_path, "pid", processes), [3, 1, 4, 5, 9], config, lambda **_: None)
     found = {path.stem: path.read_text() for path in tmp_path.glob("*.done")}
 
     assert found.keys() == {"1", "3", "4", "5", "9"}
     assert len({*found.values()}) == processes
     assert (str(os.getpid()) in found.values()) == (workers == 1)
+
+
+def test_a_free_worker_takes_the_next_unit(tmp_path):
+    step = LongFirst(tmp_path, "done", 5)
+    run_units(step, range(6), ExecutorConfig(workers=2), lambda **_: None)
+    assert len(list(tmp_path.glob("*.done"))) == 6
+
+
+@pytest.mark.parametrize(("size", "here"), [(1000, True), (2**30, False)])
+def test_cores_have_workers_by_default_but_a_small_pass_has_none(tmp_path, size, here):
+    with patch("os.sched_getaffinity", lambda _: {0, 1}):
+        run_units(Noting(tmp_path), [1, 2], ExecutorConfig(), lambda **_: None, input_bytes=size)
+    found = {path.read_text() for path in tmp_path.glob("*.done")}
+    assert (found == {str(os.getpid())}) == here
 
 
 @pytest.fixture
@@ -129,9 +144,9 @@ def plan(tmp_path, capsys):
 
 
 def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, capsys, plan):
-    said, rows = plan("executor={tasks: 3, workers: 2}")
+    said, rows = plan("executor.workers=2")
 
-    assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
+    assert "executor: local, workers: 2\n" in said
     assert "first run" in said
     assert rows["group"][:2] == ["unknown", "yet"]
     assert not (tmp_path / "out").exists()

@@ -85,12 +85,12 @@ def run_toy(
     fault="",
     name="local",
     *,
-    tasks=4,
+    tasks=None,
     workers=None,
     keep=True,
     verify=False,
     version=1,
-    before=0,
+    before=2**30,
     **options,
 ):
     """Run the toy stage as a driver does, over `before` bytes of inputs; return its summary."""

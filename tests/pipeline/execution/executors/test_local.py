@@ -27,7 +27,7 @@ MODULE = "tests.pipeline.execution.executors.test_local"
 
 
 def run_two(step):
-    run_units(step, range(2), ExecutorConfig(tasks=2, workers=2), lambda **_: None)
+    run_units(step, range(2), ExecutorConfig(workers=2), lambda **_: None)
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):
@@ -115,7 +115,7 @@ def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, da
 
     for rank in data.draw(st.permutations(range(tasks))):
         before = len(step.runs)
-        assignment.run([rank])
+        assignment.run(assignment.units_of(rank))
         ran = step.runs[before:]
         assert [assignment.task_of(unit) for unit in ran] == [rank] * len(ran)
         assert ran == [unit for unit in units if unit in ran], "in their order"

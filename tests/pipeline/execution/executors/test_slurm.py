@@ -25,7 +25,7 @@ OPTIONS = {
 
 
 def execute(output, **options):
-    return run_toy(output, name="slurm", **(OPTIONS | options))
+    return run_toy(output, name="slurm", **({"tasks": 4} | OPTIONS | options))
 
 
 def calls(cluster, command):

@@ -407,7 +407,7 @@ def test_archives_of_several_units_and_processes_give_the_same(tmp_path):
         str(folder),
         tmp_path / "many",
         plan={"unit_bytes": 4096},
-        executor={"tasks": 2, "workers": 2},
+        executor={"workers": 2},
     )
 
     assert many.documents == one.documents

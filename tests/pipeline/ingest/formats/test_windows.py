@@ -5,6 +5,7 @@ Lost bytes are counted.
 
 import json
 import lzma
+import os
 import random
 import struct
 import subprocess
@@ -140,12 +141,7 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_know_how_many_share_the_memory(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(memory, "_processes", 1)  # an earlier test may have shared it
-    run_units(
-        SharingMemory(tmp_path),
-        range(3),
-        ExecutorConfig(tasks=3, workers=workers),
-        lambda **_: None,
-    )
+    run_units(SharingMemory(tmp_path), range(3), ExecutorConfig(workers=workers), lambda **_: None)
     for unit in range(3):
         assert int((tmp_path / f"{unit}.share").read_text()) == memory.find_memory() // 2 // workers
 
@@ -170,6 +166,25 @@ def test_memory_is_the_least_limit_of_the_groups_above(tmp_path, group, folder, 
     (tmp_path / folder / limited / name).write_text(f"{GIB // 2}\n")
 
     assert memory.find_memory(tmp_path) == GIB // 2
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "limit", "cores"),
+    [
+        ("0::/job", "sys/fs/cgroup/job/cpu.max", "150000 100000", 2),
+        ("0::/job", "sys/fs/cgroup/cpu.max", "max 100000", 64),
+        ("4:cpu,cpuacct:/job", "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000", 1),
+        ("4:cpu,cpuacct:/job", "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1", 64),
+    ],
+)
+def test_cores_are_the_least_limit_too(tmp_path, monkeypatch, group, file, limit, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{group}\n")
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(f"{limit}\n")
+
+    assert memory.find_cores(tmp_path) == cores
 
 
 @pytest.mark.parametrize("window_log", [32, 41])

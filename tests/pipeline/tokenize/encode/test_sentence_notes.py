@@ -32,7 +32,6 @@ def run(folder, objectives, texts=TEXTS, **encode):
         "heldout": {"fraction": 0.1},
         "input": [{"path": str(folder / f"{code}.jsonl"), "language": code} for code in texts],
         "clean": {"filters": []},
-        "executor": {"tasks": 1},
         "train_tokenizer": {"name": "wordpiece", "size": 400},
         "encode": encode,
         "group": {},

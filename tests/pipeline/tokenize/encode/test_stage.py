@@ -111,17 +111,13 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
 
-    assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
+    assert check_memory(ExecutorConfig(workers=2), 8, 8e9) == ""
 
     just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
 
-    assert check_memory(ExecutorConfig(tasks=8, workers=2), 2, 2 * just_enough) == ""
-    assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", (
-        "no more workers than shards"
-    )
-    assert "has 8.0 GB: lower executor.workers" in check_memory(
-        ExecutorConfig(tasks=8, workers=4), 8, 8e9
-    )
+    assert check_memory(ExecutorConfig(workers=2), 2, 2 * just_enough) == ""
+    assert check_memory(ExecutorConfig(workers=4), 2, 2e9) == "", "no more workers than shards"
+    assert "has 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(workers=4), 8, 8e9)
 
 
 class Cluster(Local):

@@ -47,7 +47,6 @@ def recipe_of(folder, tokenizer, languages=("zh", "en"), **encode):
             for name, code in zip(("zh", "en"), languages, strict=True)
         ],
         "clean": {"filters": []},
-        "executor": {"tasks": 1},
         "train_tokenizer": {"name": tokenizer, "size": 700},
         "encode": encode,
         "group": {},
