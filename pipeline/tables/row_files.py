@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -51,15 +52,21 @@ class RowFile:
     """names of the label classes of each column in the order of their numbers, as `datasets` stores
     them (ClassLabel)"""
 
-    def require(self, *names: str, keys: str = "") -> None:
-        """Raise ConfigurationError if a column is missing; dotted paths are checked by row."""
-        missing = [
-            name
-            for name in names
-            if name not in self.names and name.partition(".")[0] not in self.names
-        ]
+    def require(
+        self, *names: str, keys: str = "", options: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Raise ConfigurationError if a column is missing; dotted paths are checked by row.
 
-        if missing:
+        `options` are the options that name columns, for the message; it proposes a column whose
+        name differs in its case, or the only one that is left.
+        """
+        if missing := [name for name in names if self._lacks(name)]:
+            missing = [*dict.fromkeys([*missing, *filter(self._lacks, options)])]
+            by_case = {each.casefold(): each for each in self.names}
+            found = {name: by_case.get(name.casefold(), "") for name in missing}
+            left = [each for each in self.names if each not in {*found.values(), *options}]
+            lone = left[0] if len(left) == 1 == [*found.values()].count("") else "COLUMN"
+            words = [f"{keys}{options.get(name, 'text')}={found[name] or lone}" for name in missing]
             header = (
                 ""
                 if self.layout.startswith("json")
@@ -68,8 +75,11 @@ class RowFile:
             raise ConfigurationError(
                 f"{self.path}: expected the columns {', '.join(names)}, got "
                 f"{', '.join(self.names)[:200]} without {', '.join(missing)}: name the columns of "
-                f"this file, such as {keys}text=COLUMN{header}"
+                f"this file, such as {' '.join(words)}{header}"
             )
+
+    def _lacks(self, name: str) -> bool:
+        return name not in self.names and name.partition(".")[0] not in self.names
 
 
 def find_parts(path: Path) -> tuple[Path, ...]:

@@ -156,7 +156,7 @@ def _fill(options: FillOptions) -> None:
         )
 
     if lines is sys.stdin:
-        console.print("a text with <mask>, then Enter (Ctrl-D ends):")
+        console.print("a text with <mask>, one for each piece of a word, then Enter (Ctrl-D ends):")
     for line in lines:
         text = normalize_field("prose", line)  # as `generate` takes its text
         ids, positions = encode_masked_text(trained, text)

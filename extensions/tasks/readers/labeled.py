@@ -194,6 +194,11 @@ class LabeledReader(TaskReader):
     def _answer(self) -> str:
         return str(self.spec.label or self.spec.labels or self.spec.score)
 
+    @property
+    def _answer_option(self) -> str:
+        spec = self.spec
+        return "label" if spec.label else "labels" if spec.labels else "score"
+
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         spec = self.spec
         if spec.words is not None:
@@ -211,7 +216,9 @@ class LabeledReader(TaskReader):
             )
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
-        file.require(*texts, *spec.keep, keys=KEYS)
+        first = dict.fromkeys(spec.text, "text") if spec.words is None else {spec.words: "words"}
+        options = first | {self._answer: self._answer_option}
+        file.require(*texts, *spec.keep, keys=KEYS, options=options)
         return file
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:

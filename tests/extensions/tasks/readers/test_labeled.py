@@ -101,6 +101,11 @@ def test_rows_to_keep(tmp_path):
             {"label": "label"},
             "expected the columns text, got title, label without text",
         ),
+        (
+            "Text,Klasse\na,x\n",
+            {"label": "label"},
+            "tasks.reader.text=Text tasks.reader.label=Klasse",
+        ),
         ("text,text\na,x\n", {"label": "label"}, "two columns have the name 'text'"),
         ("text,label\n", {"label": "label"}, "none can be read"),
         (
