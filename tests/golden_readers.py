@@ -243,6 +243,7 @@ def run_again(folder):
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [sys.executable, "-m", "clozeline", "pipeline", "--config", "pipeline.yaml"]
         command.append("--verify")  # a checkout gives the inputs another time
+        command += ["--force", "clean"]  # all of whose units other code has made
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
 
         assert done.returncode == 0, done.stderr

@@ -229,8 +229,13 @@ class StageRun(Generic[StageCounts]):
             for where, _, algorithm in [name.partition(".")]
             if where in ("version", "versions")
         )
-        # the recipe is the same, so that only the code can have other keys
-        is_code = is_code or (old.keys() != new.keys() and self._has_recipe_of(folder))
+        # the recipe is the same, so that only the code can have other fields or keys; names below
+        # other fields are data, such as files of a published tokenizer
+        shapes = [
+            {name if name.startswith("config.") else name.partition(".")[0] for name in each}
+            for each in (old, new)
+        ]
+        is_code = is_code or (shapes[0] != shapes[1] and self._has_recipe_of(folder))
         return f"{OTHER_CODE}: {reason}" if is_code else reason
 
     def _has_recipe_of(self, folder: Path) -> bool:

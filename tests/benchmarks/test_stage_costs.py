@@ -65,8 +65,8 @@ def test_cores_without_a_unit_are_idle():
     for cores, rounds in ((2048, 4), (8191, 2), (8192, 1), (100_000, 1)):
         (made,) = estimate([cost], 10, cores)
         assert made.hours == pytest.approx(made.cpu_hours / 8192 * rounds)
-    assert count_units(2**29 / 1e12) == 2
-    (few,) = estimate([cost], 2**29 / 1e12, 2048)
+    assert count_units(2**26 / 1e12) == 2
+    (few,) = estimate([cost], 2**26 / 1e12, 2048)
     assert few.hours == pytest.approx(few.cpu_hours / 2)
 
 

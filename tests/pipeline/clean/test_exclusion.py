@@ -74,7 +74,7 @@ def test_the_documents_are_those_of_a_run_that_never_had_the_others(tmp_path):
         "\ufeff# taken "
         f"down\n\n{uids['http://two.example/6'].upper()}\nhttp://one.example/8\r\nxn--bcher-kva.example\nThree.Example.\n{found.rejects[0].uid.hex()}\nbooks\n{tmp_path}/in/files/b.jsonl\n"
     )
-    mine = run(tmp_path / "run", inputs, exclude, tasks=2)
+    mine = run(tmp_path / "run", inputs, exclude, workers=2)
     never = run(tmp_path / "never", write_inputs(tmp_path / "other", without=True))
 
     assert (mine.documents, mine.rejects) == (never.documents, never.rejects)
