@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -407,8 +407,9 @@ class StageRun(Generic[StageCounts]):
         kept = chain(self.finished, *self.unnamed_sets.values())
         outputs = {name for record in kept for name in record.outputs}
         for marker in self._markers:
-            remove_files(folder, {*marker.read_text("utf-8").splitlines()} - outputs)
-            marker.unlink()
+            with suppress(FileNotFoundError):  # a worker removes it after its record
+                remove_files(folder, {*marker.read_text("utf-8").splitlines()} - outputs)
+                marker.unlink()
         sweep(folder)
 
         others = [name for name in find_files(folder) if name not in outputs]
