@@ -29,7 +29,7 @@ from clozeline.command_line import Positional, asks_for_help, print_help, read_w
 from clozeline.configuration.config import Positive, Seconds, config_class
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
-from clozeline.files import HOLDER, read_json
+from clozeline.files import HOLDER, HOST, read_json
 from clozeline.memory import share_memory
 from clozeline.output_lock import Holder
 from clozeline.pipeline.execution.executors import (
@@ -208,6 +208,11 @@ def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder
                 os._exit(0 if published.is_dir() else StorageError.exit_code)
             time.sleep(_POLL_S)
 
+    # this process goes on, so nobody else could tell that its unit has been given up
+    for path in published.glob("*/*.claim"):
+        claim = read_json(path) or {}
+        if (claim.get("host"), claim.get("pid")) == (HOST, os.getpid()):
+            path.unlink(missing_ok=True)
     restart_program(folder)
 
 

@@ -28,7 +28,7 @@ from tests.pipeline.execution.executors.external_workers import (
     start_worker,
     until,
 )
-from tests.pipeline.execution.noting_steps import Noting
+from tests.pipeline.execution.noting_steps import Endless, Noting
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -91,6 +91,31 @@ def test_a_claim_of_another_machine_is_lost_when_it_is_no_longer_renewed(tmp_pat
 
     assert 400 + 180 <= clock.now <= 400 + 182
     assert claim.exists(), "no worker takes it before the next round"
+
+
+@dataclass
+class Kept(Endless):
+    @property
+    def logs(self):
+        return self.folder / "out/clean/logs/main"
+
+
+def test_a_worker_that_begins_again_gives_its_unit_back(tmp_path):
+    """As it does when it cannot read for a moment who the driver is."""
+    work = published(Kept(tmp_path))
+    work.parent.rename(work.parents[1] / f"{os.getpid()}-a")
+    holder = output_lock.Holder(tmp_path / "out/.holder")
+    holder.create()
+    driver = holder.path.read_text()
+    worker = start_worker(tmp_path / "out")
+    until(lambda: [*tmp_path.glob("*.pid")])
+    holder.path.write_text("")
+    until(lambda: not [*tmp_path.glob("out/.work/*/*.claim")])
+    holder.path.write_text(driver)
+    until(lambda: [*tmp_path.glob("out/.work/*/*.claim")])
+    worker.terminate()
+
+    assert end(worker)[0] == 75
 
 
 @pytest.mark.parametrize(
