@@ -3,6 +3,7 @@
 They are a recipe for the user's texts, and a training for its shards.
 """
 
+import difflib
 import glob
 import json
 import re
@@ -332,7 +333,9 @@ def sizes_of(model: str) -> list[str]:
 def check_name(key: str, word: str, known: Collection[str]) -> str:
     """Return the name that a word of the user means, or raise ConfigurationError."""
     if (found := find_name(word, known)) is None:
-        raise ConfigurationError(f"{key}: expected one of {', '.join(known)}, got {word!r}")
+        near = difflib.get_close_matches(word.lower(), known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(f"{key}: expected one of {', '.join(known)}, got {word!r}{meant}")
     return found
 
 
