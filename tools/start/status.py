@@ -24,7 +24,7 @@ from clozeline.train.logs.figures import losses_on
 from clozeline.train.logs.json_lines import read_lines
 
 _TIMES: Final = ("started", "heartbeat", "progress", "estimated_end")
-_SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host", "heldout")
+_SHOWN_OTHERWISE: Final = ("state", "start", "pid", "host", "heldout", "totals")
 
 
 @config_class
