@@ -280,9 +280,9 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
 
     def _modules(self) -> Mapping[str, str]:
         """Return the module of each algorithm's file, by the name of the file."""
-        places = tuple(
-            (self.package, each) for each in importlib.import_module(self.package).__path__
-        ) + tuple(
+        # looked up, because an import of a module that is there takes longer than all the rest
+        package = sys.modules.get(self.package) or importlib.import_module(self.package)
+        places = tuple((self.package, each) for each in package.__path__) + tuple(
             (package, folder)
             for package, folder in _find_folders(self.address or self.name, list_extensions())
             if package != self.package  # a registry that an extension declares
