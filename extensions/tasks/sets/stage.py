@@ -449,7 +449,12 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         total: SplitCounts = {}
         for part in counts["splits"].values():
             add_counts(total, part)
-        return replace(_row(total), parts=parts) if len(parts) > 1 else parts[0][1]
+        row = _row(total)
+        length = self.config.max_length
+        long = f"{total['truncated']:,} of {plural(total['examples'], 'example')} are longer than "
+        long += f"{length} tokens: tasks.max_length={2 * length} keeps more of them"
+        notes = (*row.notes, long) if total["truncated"] else row.notes
+        return replace(row, notes=notes, parts=parts if len(parts) > 1 else ())
 
 
 def _row(counts: SplitCounts) -> StageRow:

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from collections import Counter
 from itertools import pairwise
@@ -334,3 +335,13 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
 
     assert "train.tsv: unknown: 10 tokens for 70 characters" in caplog.text
     assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out
+
+
+def test_the_key_that_keeps_more_of_long_texts_is_named(tmp_path, capsys):
+    make_sets(tmp_path, "tasks.max_length=8")
+    said = " ".join(capsys.readouterr().out.split())
+
+    (proposed,) = re.findall(r"longer than 8 tokens: (tasks\.max_length=\d+) keeps", said)
+
+    make_sets(tmp_path, proposed)
+    assert "longer than" not in capsys.readouterr().out
