@@ -52,7 +52,7 @@ def find_cores(root: Path = _ROOT) -> int:
 
 def _read_limits(root: Path, files: Mapping[str, tuple[str, str]]) -> Iterator[list[str]]:
     """Yield the words of the limits of all control groups above us that have one."""
-    groups = ["0::/", *(f"1:{controller}:/" for controller in files)]  # what a container sees
+    groups = [f"0:{controller}:/" for controller in files]  # the root of what a container sees
     with suppress(OSError):
         groups += (root / _GROUPS).read_text(encoding="utf-8").splitlines()
     for group in groups:

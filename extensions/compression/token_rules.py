@@ -31,7 +31,8 @@ class TopTokens:
     def check(self, layers: int) -> None:
         """Raise ConfigurationError for a schedule of another depth, or an invalid one."""
         falls = sorted(self.shares, reverse=True) == list(self.shares)
-        if len(self.shares) != layers or not all(0 < share <= 1 for share in self.shares) & falls:
+        in_range = all(0 < share <= 1 for share in self.shares)
+        if len(self.shares) != layers or not in_range or not falls:
             raise ConfigurationError(
                 f"token pruning: shares: expected a number in (0, 1] per layer ({layers}), never "
                 f"rising because dropped tokens do not return, got {list(self.shares)}"

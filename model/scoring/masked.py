@@ -224,7 +224,7 @@ def _states_at_positions(
     named_head: tuple[str, Head],
     rows: Sequence[Sequence[int]],
     positions: Sequence[int],
-    tokens: int = TOKENS,
+    tokens: int,
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, and the state [n, dim] at the position in each."""
     for batch, hidden in _hidden_states(model, named_head, rows, tokens):

@@ -449,12 +449,15 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         total: SplitCounts = {}
         for part in counts["splits"].values():
             add_counts(total, part)
-        row = _row(total)
+        row = replace(_row(total), parts=parts if len(parts) > 1 else ())
+        if not (long := total["truncated"]):
+            return row
         length = self.config.max_length
-        long = f"{total['truncated']:,} of {plural(total['examples'], 'example')} are longer than "
-        long += f"{length} tokens: tasks.max_length={2 * length} keeps more of them"
-        notes = (*row.notes, long) if total["truncated"] else row.notes
-        return replace(row, notes=notes, parts=parts if len(parts) > 1 else ())
+        note = (
+            f"{long:,} of {plural(total['examples'], 'example')} are longer than {length} tokens: "
+            f"tasks.max_length={2 * length} keeps more of them"
+        )
+        return replace(row, notes=(*row.notes, note))
 
 
 def _row(counts: SplitCounts) -> StageRow:

@@ -29,7 +29,7 @@ from clozeline.command_line import Positional, asks_for_help, print_help, read_w
 from clozeline.configuration.config import Positive, Seconds, config_class
 from clozeline.configuration.paths import OutputPath
 from clozeline.errors import StorageError
-from clozeline.files import HOLDER, HOST, read_json
+from clozeline.files import HOLDER, identify_process, read_json
 from clozeline.memory import share_memory
 from clozeline.output_lock import Holder
 from clozeline.pipeline.execution.executors import (
@@ -210,8 +210,7 @@ def _watch(output: Path, driver: Mapping[str, Any] | None, wait_s: float, folder
 
     # this process goes on, so nobody else could tell that its unit has been given up
     for path in published.glob("*/*.claim"):
-        claim = read_json(path) or {}
-        if (claim.get("host"), claim.get("pid")) == (HOST, os.getpid()):
+        if read_json(path) == identify_process():
             path.unlink(missing_ok=True)
     restart_program(folder)
 
