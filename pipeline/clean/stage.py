@@ -32,6 +32,9 @@ from clozeline.registry import Component, NamesAlgorithms
 _MOST_SHOWN_LINES: Final = 5
 """Maximum lines of `exclude` in a message."""
 
+_MEMORY_PER_CHARACTER: Final = 23.0
+"""Bytes of memory for each character of a text of 200 million characters."""
+
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
     """Cleans documents in one pass over the units of the plan."""
@@ -57,6 +60,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     f"clean.sources.{label}: no input has this `source` label; the inputs have: "
                     f"{known}"
                 )
+
+    @property
+    def memory(self) -> tuple[float, str]:
+        text = _MEMORY_PER_CHARACTER * self.recipe.limits.text_chars
+        return super().memory[0] + text, "limits.text_chars"
 
     def validate(self) -> Iterator[str]:
         """Yield languages that the identifier does not know.

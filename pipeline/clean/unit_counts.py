@@ -44,6 +44,8 @@ class CleanCounts(Counts, total=False):
     characters_in: int  # of texts in stored form, before languages are identified
     cut: dict[str, int]  # characters removed by edits or with rejected documents, by step
     characters_out: int
+    text_bytes: int
+    """bytes of the texts as UTF-8, with which `encode` chooses its number of shards"""
     repairs: dict[str, int]
     normalized: dict[str, int]
     """characters that the stored form dropped or rewrote, by type of change"""
@@ -176,6 +178,7 @@ class UnitCounts:
             {
                 "documents_out": 1,
                 "characters_out": document.characters,
+                "text_bytes": len((document.text + (document.target_text or "")).encode()),
                 "languages": {document.language: 1},
                 "sources": {"kept": {document.source_group: 1}},
             }

@@ -196,11 +196,11 @@ def _make_plan(
     # and shards of a large corpus are larger, so that there are about MOST_UNITS of them.
     total = sum(each["bytes"] for each in inputs)
     sizes = recipe.plan_options
-    least = _power_of_two(-(-total // MOST_UNITS))
+    least = power_of_two(-(-total // MOST_UNITS))
     unit_bytes = sizes.unit_bytes or max(LEAST_UNIT_BYTES, least)
     shard_bytes = sizes.shard_bytes or max(LEAST_BYTES, least)
     ranges = tuple(_cut_into_units(files, inputs, unit_bytes))
-    shards = _power_of_two(-(-total // shard_bytes))
+    shards = power_of_two(-(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
@@ -212,7 +212,7 @@ def _make_plan(
     return Plan(ranges, shards, tuple(inputs))
 
 
-def _power_of_two(number: int) -> int:
+def power_of_two(number: int) -> int:
     """Return the smallest power of two that is not below a number."""
     return 1 << max(0, number - 1).bit_length()
 
@@ -271,7 +271,7 @@ def _cut_into_units(
     the units next to them (content-defined chunking; Muthitacharoen et al. 2001).
     """
     small = sum(file.bytes <= unit_bytes for file in files)
-    share = 1 / _power_of_two(-(-small // _SEPARATE_FILES))
+    share = 1 / power_of_two(-(-small // _SEPARATE_FILES))
     unit = -1
     free_bytes = _FULL_UNIT
     group: tuple[str, str | None] = ("", None)

@@ -267,10 +267,23 @@ def plan_view(plan: Plan, previews: Sequence[StagePreview]) -> Section:
         f"{plural(len(plan.inputs), 'input')}, {size_text(plan.bytes)}, "
         f"{plural(len(plan.units), 'unit')}, {plural(plan.shards, 'shard')}{before}"
     )
+    memory = describe_memory([each.run.stage for each in previews], len(plan.units))
     header = ("stage", "units", "kept", "to make", "about CPU")
     rows = [each.cells() for each in previews]
     reasons = [f"{each.stage}: {reason}" for each in previews for reason in each.explain()]
-    return Section("", [title, Table("", header, rows), *reasons])
+    return Section("", [title, memory, Table("", header, rows), *reasons])
+
+
+def describe_memory(stages: Sequence[Stage[Any, Any]], units: int) -> str:
+    """Return how much memory a worker takes at most and has, and how to change both."""
+    largest = max(stages, key=lambda stage: stage.memory)
+    (needed, key), executor = largest.memory, largest.recipe.executor
+    available, remedy = executor.component().build(executor).memory_of_worker(units)
+    told = (
+        f"memory: a worker takes up to {size_text(needed)} (in {largest.name}), and has "
+        f"{size_text(available)}"
+    )
+    return told if needed <= available else f"{told}: {remedy}, or lower {key}"
 
 
 def check_handover(last: StageRun[Any], stage: Stage[Any, Any], counts: Counts) -> None:

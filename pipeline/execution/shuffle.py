@@ -10,6 +10,7 @@ index of the piece too, so that swapped pieces and files are detected.
 
 import os
 import struct
+from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,8 @@ from clozeline.seeding import hash64, mix, mix_one
 
 # Most files in one bundle; a process opens at most as many files at a time.
 _BUNDLE_FILES: Final = 256
+_BUNDLE_PIECES: Final = 1 << 23
+"""Most pieces of a bundle, whose index then takes 200 MB."""
 # Least number of (file, destination) pairs for which files are bundled.
 _BUNDLED_OPENS: Final = 8_192
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
@@ -59,14 +62,17 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
 
 
 class PieceWriter:
-    """Writes pieces in order to a binary file, which will be named `name` in the stage's folder."""
+    """Writes pieces in order to a binary file, which will be named `name` in the stage's folder.
 
-    def __init__(self, sink: BinaryIO, name: str, destinations: int, salt: bytes = b"") -> None:
+    Without a salt, there are no digests: a state of the hash takes 600 bytes for each destination.
+    """
+
+    def __init__(self, sink: BinaryIO, name: str, destinations: int, salt: bytes | None) -> None:
         self._sink = sink
         self._name = name
         self._destinations = destinations
         self._salt = salt
-        self._rows: list[tuple[int, int, int]] = []
+        self._rows = array("Q")
         self._position = 0
         self._contents: dict[int, xxhash.xxh3_64] = {}
 
@@ -74,10 +80,10 @@ class PieceWriter:
         """Append a piece, given as consecutive parts."""
         chunks = list(parts)
         length = sum(self._sink.write(part) for part in chunks)
-        number = len(self._rows)
-        self._rows.append((self._position, length, _hash(self._name, number, chunks)))
+        number = self._count
+        self._rows.extend((self._position, length, _hash(self._name, number, chunks)))
         self._position += length
-        if length:
+        if length and self._salt is not None:
             to = number % self._destinations
             if to not in self._contents:
                 self._contents[to] = xxhash.xxh3_64(self._salt)
@@ -86,10 +92,14 @@ class PieceWriter:
 
     def close(self) -> None:
         """Write the index."""
-        count = len(self._rows)
+        count = self._count
         end = _hash(self._name, count, [self._destinations.to_bytes(8, "little")])
-        self._sink.writelines(_INDEX_ENTRY.pack(*row) for row in self._rows)
+        self._sink.write(np.asarray(self._rows, "<u8").data)
         self._sink.write(_INDEX_END.pack(self._destinations, count, end))
+
+    @property
+    def _count(self) -> int:
+        return len(self._rows) // 3
 
     def digests(self, keys: NDArray[np.uint64]) -> NDArray[Any]:
         """Return the digests of all pieces for each destination that has any, sorted by key."""
@@ -200,14 +210,19 @@ class Shuffle:
 
     def members(self, number: int) -> tuple[str, ...]:
         """Return the sources of a bundle."""
-        return self.sources[number * _BUNDLE_FILES :][:_BUNDLE_FILES]
+        return self.sources[number * self._bundle_files :][: self._bundle_files]
+
+    @property
+    def _bundle_files(self) -> int:
+        """Files in a bundle: fewer for many destinations, as its index is in memory."""
+        return max(2, min(_BUNDLE_FILES, _BUNDLE_PIECES // len(self.destinations)))
 
     @property
     def bundles(self) -> int:
         """Number of bundles; 0 for one source, or if 8,192 opens are not needed without them."""
         sources = len(self.sources)
         is_bundled = sources > 1 and sources * len(self.destinations) >= _BUNDLED_OPENS
-        return -(-sources // _BUNDLE_FILES) if is_bundled else 0
+        return -(-sources // self._bundle_files) if is_bundled else 0
 
     def passes(self, stage: str) -> list[Pass[Any]]:
         """Return the pass that bundles the files in a stage's folder, if there are bundles."""
@@ -248,7 +263,7 @@ class Shuffle:
             members = len(self.members(number))
             with PieceFile(folder, self.bundle(number), count * members) as file:
                 for member in range(members):
-                    yield number * _BUNDLE_FILES + member, [file.piece(to * members + member)]
+                    yield number * self._bundle_files + member, [file.piece(to * members + member)]
 
 
 @dataclass(frozen=True)
@@ -332,7 +347,7 @@ def _add_up(before: NDArray[Any], sent: Mapping[str, bytes], numbered: bool) -> 
 
 @contextmanager
 def _write(
-    output: Output, name: str, destinations: int, salt: bytes = b""
+    output: Output, name: str, destinations: int, salt: bytes | None = None
 ) -> Iterator[PieceWriter]:
     with output.file(name) as path, path.open("wb") as sink:
         writer = PieceWriter(sink, name, destinations, salt)

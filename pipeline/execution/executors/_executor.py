@@ -16,12 +16,10 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import psutil
-
 from clozeline import plugins
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish
-from clozeline.memory import find_cores, share_memory
+from clozeline.memory import find_cores, find_memory, share_memory
 
 if TYPE_CHECKING:
     from clozeline.pipeline.execution.stages import UnitRunner
@@ -87,7 +85,7 @@ class Executor(ABC):
 
         Here, the workers share the memory of a machine.
         """
-        return psutil.virtual_memory().total / self._workers(units), "lower executor.workers"
+        return find_memory() / self._workers(units), "lower executor.workers"
 
     def _workers(self, units: int) -> int:
         """Return the number of workers on this machine in a pass over some units."""

@@ -4,7 +4,7 @@ import io
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
@@ -32,7 +32,7 @@ from clozeline.pipeline.shards.column_set import (
 )
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.tables import write_table
-from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
+from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema, sort_runs
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.stage_files import open_tokenizer, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
@@ -141,70 +141,82 @@ class MergeRuns(Unit[EncodeCounts]):
     extra: Sequence[str] = ()
 
     def run(self, inputs: UnitInputs, output: Output) -> EncodeCounts:
-        """Write the shard sorted by (order, uid), its documents, and what the manifest sums up."""
+        """Write the shard sorted by (order, uid), its documents, and what the manifest sums up.
+
+        Besides the runs, 8 MiB of rows are in memory.
+        """
         vocabulary = open_vocabulary(inputs)
         codes = _read_codes(inputs)
         unit = self.shard
-
-        # the documents of the shard from all runs, sorted by (order, uid)
         schema = run_schema(vocabulary.id_dtype, words="words" in codes, extra=bool(self.extra))
         pieces = self.runs.read(inputs, "encode", name_shard(unit, self.shards))
         batches = read_range(pieces, schema)
-        table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
-        table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
+        described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
+        documents: list[pa.Table] = []
+        hashes: list[NDArray[np.uint64]] = []
+        totals = np.zeros(vocabulary.size, np.uint64)
+
+        def read() -> Iterator[RowBatch]:
+            for table in sort_runs(batches, schema, unit, self.shards):
+                self._require_distinct(table)
+                rows = _rows(table, codes)
+                lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
+                documents.append(table.append_column("tokens", lengths).select(described.names))
+                hashes.append(self._count_ids(rows, totals))
+                yield rows
+
+        _set_writer(vocabulary, codes, self.shards).write_shard(output, unit, read())
+        empty = described.empty_table()
+        listed = pa.concat_tables([empty, *(each.cast(described) for each in documents)])
+        with output.file(f"documents-{unit:05d}-of-{self.shards:05d}.arrow") as path:
+            write_table(path, listed.combine_chunks(), described)
+        with output.file(_texts_file(unit)) as path:
+            np.concatenate([np.empty(0, np.uint64), *hashes]).tofile(path)
+        with output.file(_counts_file(unit)) as path, path.open("wb") as sink:
+            np.save(sink, totals)
+
+        # the documents that have each declared column
+        if not self.extra:
+            return {}
+        declared = listed.column("extra").drop_null().to_pylist()
+        found = Counter(key for content in declared for key in json.loads(content))
+        return {"with_extra": {key: found[key] for key in self.extra}}
+
+    def _require_distinct(self, table: pa.Table) -> None:
         uids = identities(table.column("uid"))
         repeated = np.flatnonzero((uids[1:] == uids[:-1]).all(axis=1))
         if len(repeated):
             uid = uids[repeated[0]].tobytes().hex()
             raise IntegrityError(
-                f"shard {unit}: {len(repeated)} documents have the same uid as another one, first "
+                f"shard {self.shard}: documents have the same uid as another one "
+                f"({len(repeated)} or more), first "
                 f"{uid}: two inputs share source name and position: give them different `source` "
                 "labels; or exported documents were read twice: name each export once"
             )
 
-        # the shard, and a table of its documents
-        rows = _rows(table, codes)
-        _set_writer(vocabulary, codes, self.shards).write_shard(output, unit, rows)
-        with output.file(f"documents-{unit:05d}-of-{self.shards:05d}.arrow") as path:
-            lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
-            described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
-            documents = table.append_column("tokens", lengths).select(described.names)
-            write_table(path, documents, described)
+    def _count_ids(self, rows: RowBatch, totals: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Add up the token ids of training documents; return a hash of the tokens of each document.
 
-        # the counts of its ids, and the documents that have each declared column
-        self._count_ids(rows, vocabulary.size, output)
-        if not self.extra:
-            return {}
-        declared = documents.column("extra").drop_null().to_pylist()
-        found = Counter(key for content in declared for key in json.loads(content))
-        return {"with_extra": {key: found[key] for key in self.extra}}
-
-    def _count_ids(self, rows: RowBatch, size: int, output: Output) -> None:
-        """Count the token ids of training documents, for the manifest."""
+        The lowest bit of a hash says that the document is held out.
+        """
         tokens = rows.columns["token_ids"]
         targets = rows.columns.get(
             "target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64))
         )
-        uids = rows.fixed["document_uid"]
-
-        # which documents are held out [N], and the tokens of all others
         held_out = np.array(
-            [is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_
+            [
+                is_heldout(uid.tobytes(), self.heldout, self.seed)
+                for uid in rows.fixed["document_uid"]
+            ],
+            dtype=np.bool_,
         )
-        # a hash of the tokens of each document [N], whose lowest bit says that it is held out
+        for ids in (tokens, targets):
+            training = ids.values[~np.repeat(held_out, ids.lengths)]
+            totals += np.bincount(training, minlength=len(totals)).astype(np.uint64)
+
         sides = (tokens[row].tobytes() + targets[row].tobytes() for row in range(len(rows)))
         hashes = np.array([xxh3_64_intdigest(ids) >> 1 << 1 for ids in sides], np.uint64)
-        with output.file(_texts_file(self.shard)) as path:
-            (hashes | held_out).tofile(path)
-
-        training = tokens.values[~np.repeat(held_out, tokens.lengths)]
-        training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
-
-        with output.file(_counts_file(self.shard)) as path, path.open("wb") as sink:
-            token_counts = np.bincount(training, minlength=size) + np.bincount(
-                training_targets, minlength=size
-            )
-            np.save(sink, token_counts.astype(np.uint64))
+        return hashes | held_out
 
 
 def _set_writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:

@@ -6,7 +6,7 @@ more than its documents.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from clozeline.pipeline.execution.shuffle import PieceWriter
 from clozeline.pipeline.ingest.documents.document import Document
 
 _FLUSH_BYTES: Final = 1 << 26
+_TABLE_BYTES: Final = 1 << 23
 _ROW_BYTES: Final = 256
 """approximate bytes of identity and origin of a document, in addition to its tokens"""
 
@@ -145,3 +146,27 @@ def read_range(pieces: Iterable[tuple[int, bytes]], schema: pa.Schema) -> list[p
         while source.tell() < len(piece):  # the piece of a bundle has a message for each flush
             batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(source), schema))
     return batches
+
+
+def sort_runs(
+    batches: Sequence[pa.RecordBatch], schema: pa.Schema, shard: int, shards: int
+) -> Iterator[pa.Table]:
+    """Yield the documents of a shard sorted by (order, uid), in tables of about 8 MiB.
+
+    A table holds a range of `order`, whose documents are a slice of each sorted batch.
+    """
+    size = sum(batch.nbytes for batch in batches)
+    tables = max(1, -(-size // _TABLE_BYTES))
+    edges = [((shard * tables + index << 64) // (shards * tables)) for index in range(tables + 1)]
+    inner = np.array(edges[1:-1], np.uint64)
+    cuts = [
+        [0, *np.searchsorted(batch.column("order").to_numpy(), inner).tolist(), len(batch)]
+        for batch in batches
+    ]
+    for index in range(tables):
+        parts = [
+            batch.slice(bounds[index], bounds[index + 1] - bounds[index])
+            for batch, bounds in zip(batches, cuts, strict=True)
+        ]
+        table = pa.Table.from_batches(parts, schema=schema).combine_chunks()
+        yield table.sort_by([("order", "ascending"), ("uid", "ascending")])

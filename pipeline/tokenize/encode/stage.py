@@ -10,10 +10,10 @@ import numpy as np
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.plan import power_of_two
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass, Stage, parents_of, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import total_counts
-from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.tables.dictionaries import read_switcher
 from clozeline.pipeline.text.language_codes import LanguageTable, base_language
@@ -38,28 +38,11 @@ from clozeline.pipeline.tokenize.encode.tokenize_documents import (
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.terminal import size_text
 
-_BASE_MEMORY_BYTES: Final = 300e6
-"""memory of Python and its libraries"""
-_MEMORY_PER_DOCUMENT_BYTE: Final = 15.0
-"""memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0 GB"""
-
-
-def worker_memory(shards: int, documents: float) -> float:
-    """Estimate the bytes of memory that a worker needs for one of `shards` shards."""
-    return _BASE_MEMORY_BYTES + _MEMORY_PER_DOCUMENT_BYTE * documents / shards
-
-
-def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
-    """Return a warning if a worker may need more memory than it has, else ""."""
-    available, remedy = executor.component().build(executor).memory_of_worker(shards)
-    if (needed := worker_memory(shards, documents)) <= available:
-        return ""
-    return (
-        f"memory: a worker of 'encode' needs about {size_text(needed)}, but has "
-        f"{size_text(available)}: {remedy}, or lower plan.shard_bytes"
-    )
+_MEMORY_PER_TEXT_BYTE: Final = 2.5
+"""memory for each byte of text in a shard: `group` took 0.68 GB for 0.28 GB, `merge` less"""
+_SHARD_TEXT_BYTES: Final = 1 << 28
+"""Most bytes of text in a shard, unless `plan.shard_bytes` is set."""
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
@@ -91,7 +74,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe = self.recipe
         config = self.config
-        shards = self.plan.shards
+        shards = self._shards
         source = tokenizer_stage(recipe)
         expected = source.expected_tokenizer()
         destinations = tuple(name_shard(shard, shards) for shard in range(shards))
@@ -140,6 +123,25 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             Pass("manifest", {"000000": manifest}, lists_units=True),
         ]
 
+    @cached_property
+    def _text_bytes(self) -> int:
+        """Bytes of the text that `clean` kept."""
+        counts = total_counts(self.recipe.folder("clean"), "main")
+        return int(max(counts.get("text_bytes", 0), counts.get("characters_out", 0)))
+
+    @property
+    def _shards(self) -> int:
+        """Number of shards: a file may hold a hundred times more text than its stored bytes."""
+        planned = self.plan.shards
+        if self.recipe.plan_options.shard_bytes is not None:
+            return planned
+        return max(planned, power_of_two(-(-self._text_bytes // _SHARD_TEXT_BYTES)))
+
+    @property
+    def memory(self) -> tuple[float, str]:
+        shard = (self._text_bytes or self.plan.bytes) / self._shards
+        return super().memory[0] + _MEMORY_PER_TEXT_BYTE * shard, "plan.shard_bytes"
+
     @property
     def _recorded_config(self) -> Mapping[str, Any]:
         """Return the options that the manifest records; `words` and `extra` only if given."""
@@ -149,9 +151,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         }
 
     def warning(self) -> str:
-        files = (self.find_folder("documents") / "documents").glob("*.arrow")
-        size = sum(file.stat().st_size for file in files)
-        lines = [check_memory(self.recipe.executor, self.plan.shards, size)]
+        lines: list[str] = []
         if self.recipe.has("clean"):
             documents = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
             wanted = self._find_sentence_objectives()

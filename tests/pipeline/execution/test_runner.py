@@ -4,16 +4,15 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from types import SimpleNamespace
 from unittest.mock import patch
 
-import psutil
 import pytest
 
 from clozeline.checksummed_json import add_checksum, read_canonical, write_canonical
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.arguments import Describer
+from clozeline.pipeline.execution.executors import _executor
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stage_run import run_units
 from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
@@ -152,9 +151,10 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     assert not (tmp_path / "out").exists()
 
     with monkeypatch.context() as patched:
-        patched.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=20_000))
-        assert main(plan.words) == 0
-        assert capsys.readouterr().err.count("memory: a worker of 'encode' needs about") == 1
+        patched.setattr(_executor, "find_memory", lambda: 20_000)
+        assert main([*plan.words, "executor.workers=2"]) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert "has 10.0 KB: lower executor.workers, or lower limits.text_chars" in said
 
     assert {row[2] for row in plan()[1].values()} == {"0"}
 

@@ -87,7 +87,7 @@ PIECES = [b"first piece", b"", b"second", b"second"]
 
 def write(folder, name, pieces=PIECES):
     with (folder / name).open("wb") as sink:
-        writer = PieceWriter(sink, name, 1)
+        writer = PieceWriter(sink, name, 1, None)
         for piece in pieces:
             writer.add([piece[:4], piece[4:]])
         writer.close()

@@ -1,16 +1,14 @@
 from types import SimpleNamespace
 
-import psutil
-import pytest
-
 from clozeline import plugins
 from clozeline.pipeline.execution import shuffle
+from clozeline.pipeline.execution.executors import _executor
 from clozeline.pipeline.execution.executors.local import Local
+from clozeline.pipeline.execution.runner import describe_memory
 from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
-from clozeline.pipeline.tokenize.encode.stage import check_memory, worker_memory
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.token_sets import files_of
@@ -91,46 +89,43 @@ def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
         find_tokenizer(encoded / "manifest.json", "00ff")
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("slurm", {"partition": "cpu"}),
-        ("ray", {}),
-    ],
-)
-def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
-    """1 GB of documents in a shard takes 15.3 GB. Local workers share the memory of the machine."""
-    options = [{"mem_per_cpu_gb": 4, "cpus_per_task": cores, **more} for cores in (1, 4)]
-    one, four = (ExecutorConfig(name=name, options=one) for one in options)
-
-    assert check_memory(four, 8, 8e9) == check_memory(one, 32, 8e9) == ""
-
-    said = check_memory(one, 8, 8e9)
-
-    assert "needs about 15.3 GB, but has 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
-
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
-
-    assert check_memory(ExecutorConfig(workers=2), 8, 8e9) == ""
-
-    just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
-
-    assert check_memory(ExecutorConfig(workers=2), 2, 2 * just_enough) == ""
-    assert check_memory(ExecutorConfig(workers=4), 2, 2e9) == "", "no more workers than shards"
-    assert "has 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(workers=4), 8, 8e9)
-
-
 class Cluster(Local):
     def memory_of_worker(self, units):
         return 1e9 * units, "add a node"
 
 
-def test_an_executor_says_what_memory_a_worker_has():
+def told(executor, units=8, needed=15.3e9):
+    stage = SimpleNamespace(
+        name="encode",
+        memory=(needed, "plan.shard_bytes"),
+        recipe=SimpleNamespace(executor=executor),
+    )
+    return describe_memory([stage], units).partition("takes up to ")[2]
+
+
+def test_a_worker_has_the_memory_of_its_cores(monkeypatch):
+    """Local workers share the memory of the machine, or of the group that limits it."""
+    for name, more in (("slurm", {"partition": "cpu"}), ("ray", {})):
+        options = [{"mem_per_cpu_gb": 4, "cpus_per_task": cores, **more} for cores in (1, 4)]
+        one, four = (told(ExecutorConfig(name=name, options=each)) for each in options)
+
+        assert four == "15.3 GB (in encode), and has 17.2 GB"
+        assert one == (
+            "15.3 GB (in encode), and has 4.3 GB: raise executor.options.mem_per_cpu_gb, or lower "
+            "plan.shard_bytes"
+        )
+
+    monkeypatch.setattr(_executor, "find_memory", lambda: 32 * 10**9)
+
+    assert told(ExecutorConfig(workers=2)).endswith("has 16.0 GB")
+    assert told(ExecutorConfig(workers=4), 2).endswith("has 16.0 GB"), "no more workers than units"
+    assert "has 8.0 GB: lower executor.workers" in told(ExecutorConfig(workers=4))
+
     plugins.allow(f"{__name__}:Cluster")
     own = ExecutorConfig(name=f"{__name__}:Cluster")
 
-    assert "15.3 GB, but has 8.0 GB: add a node, or lower" in check_memory(own, 8, 8e9)
-    assert check_memory(own, 16, 8e9) == ""
+    assert "15.3 GB (in encode), and has 8.0 GB: add a node, or lower" in told(own)
+    assert told(own, 16).endswith("16.0 GB")
 
 
 def long_words(folder, known, unknown):
