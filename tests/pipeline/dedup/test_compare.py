@@ -67,6 +67,25 @@ def test_copies_of_compared_documents_are_dropped_even_if_longer(tmp_path):
     assert counts["for_comparison"] == 26 + 12
 
 
+def test_an_addition_takes_the_units_of_the_earlier_run(tmp_path):
+    """The old output stays as it is, and no old text is cleaned again."""
+    old = {"old": TEXTS["old"], "older": TEXTS["older"]}
+    assert run(tmp_path, old, output="web") == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "web").rglob("*.arrow")}
+    options = f"dedup: {{}}\nreuse: [{tmp_path / 'web'}]"
+
+    assert run(tmp_path, TEXTS, "old", "older", output="added", options=options) == 0
+    assert run(tmp_path, TEXTS, "old", "older", output="fresh") == 0
+    assert left(tmp_path / "added") == left(tmp_path / "fresh") == sorted([*LONGER, *OTHERS])
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    made = [
+        {path.name: json.loads(path.read_text())["made"] for path in folder.iterdir()}
+        for output in ("web", "added")
+        for folder in [tmp_path / output / "clean/records/main"]
+    ]
+    assert made[0].items() < made[1].items(), "a record that is taken keeps its time"
+
+
 def test_lines_of_compared_documents_are_neither_counted_nor_removed(tmp_path):
     menu = "Home and contact and imprint"
     texts = {"old": [f"{menu}\n{prose(n)}" for n in range(4)], "new": [f"{menu}\n{prose(10)}"]}
