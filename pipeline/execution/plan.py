@@ -10,14 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.checksummed_json import add_checksum, verify_checksum
+from pydantic_core import from_json, to_json
+
+from clozeline.checksummed_json import read_canonical, write_canonical
 from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError, join_names
-from clozeline.files import parse_json, publish_json, read_text
+from clozeline.files import publish, read_bytes
 from clozeline.pipeline.execution.inputs import (
     SourceFile,
     list_inputs,
@@ -33,15 +35,17 @@ from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.seeding import hash64
 
-PLAN_FORMAT: Final = 1
-"""Newest format of `plan.json`."""
+PLAN_FORMAT: Final = 2
+"""Newest format of `plan.json`. Format 1 lists the ranges of all units, and repeats all keys for
+each input: four times the bytes."""
+_KINDS: Final = ("options", "reader", "is_splittable", "source_group", "role")
+"""Keys of an input that most others share: the stored plan has each combination once."""
 # Keys of an input that say where the files are and what they are for, not how to read them.
 _LOCATION_KEYS: Final = ("path", "block", "options", "source", "role", "store")
 # Value of free bytes that marks a unit as full: it takes no further file, not even an empty one.
 _FULL_UNIT: Final = -1
 _MOST_SUGGESTIONS: Final = 100
 """Most files of unknown type for which a message suggests a tool."""
-_STORED_FIELDS: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a shard of a small corpus."""
 LEAST_UNIT_BYTES: Final = 1 << 25
@@ -95,8 +99,10 @@ class Plan:
     ranges: tuple[PlannedRange, ...]
     shards: int
     inputs: tuple[dict[str, Any], ...]
-    """source, bytes, options, reader, `is_splittable`, `state` (size, time) and `identity` of each
-    input, and its `role` if it has one; another identity means another content"""
+    """source, bytes, options, reader, `is_splittable`, `source_group`, `state` (size, time) and
+    `identity` of each input, and its `role` if it has one; another identity means another
+    content"""
+    unit_bytes: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -129,16 +135,21 @@ class Plan:
         return frozenset(each.unit for each in self.ranges if each.source in sources)
 
     def as_json(self) -> dict[str, object]:
-        """Return the content of `clean/plan.json`.
-
-        Its key `units` lists ranges; the ranges of one unit share an index.
-        """
-        units = [{name: getattr(each, name) for name in _STORED_FIELDS} for each in self.ranges]
+        """Return the content of `clean/plan.json`, from which the units follow."""
+        kinds: dict[str, int] = {}
+        inputs = []
+        for each in self.inputs:
+            kind = to_json({name: each[name] for name in _KINDS if name in each}).decode()
+            stored = {name: each[name] for name in ("source", "bytes", "state")}
+            if each["identity"] != each["state"]:
+                stored["identity"] = each["identity"]
+            inputs.append({**stored, "kind": kinds.setdefault(kind, len(kinds))})
         return {
             "format": PLAN_FORMAT,
             "shards": self.shards,
-            "inputs": list(self.inputs),
-            "units": units,
+            "unit_bytes": self.unit_bytes,
+            "kinds": [*map(from_json, kinds)],
+            "inputs": inputs,
         }
 
 
@@ -177,7 +188,8 @@ def _make_plan(
             }
         planned = {name: value for name, value in entry.items() if name != "role"}
         role = {} if file.entry.role is None else {"role": file.entry.role}
-        inputs.append({**planned, **role, "state": _describe_state(file)})
+        group = {"source_group": file.entry.source}
+        inputs.append({**planned, **role, **group, "state": _describe_state(file)})
 
     if recipe.has(PLAN_STAGE):  # the files of a task have other readers
         _check_types(
@@ -199,7 +211,7 @@ def _make_plan(
     least = power_of_two(-(-total // MOST_UNITS))
     unit_bytes = sizes.unit_bytes or max(LEAST_UNIT_BYTES, least)
     shard_bytes = sizes.shard_bytes or max(LEAST_BYTES, least)
-    ranges = tuple(_cut_into_units(files, inputs, unit_bytes))
+    ranges = tuple(_cut_into_units(inputs, unit_bytes, files))
     shards = power_of_two(-(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
@@ -209,7 +221,7 @@ def _make_plan(
             f"plan.shard_bytes, or set both to {max(LEAST_BYTES, least):,}"
         )
 
-    return Plan(ranges, shards, tuple(inputs))
+    return Plan(ranges, shards, tuple(inputs), unit_bytes)
 
 
 def power_of_two(number: int) -> int:
@@ -262,26 +274,27 @@ def _check_options(
 
 
 def _cut_into_units(
-    files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int
+    inputs: Sequence[Mapping[str, Any]], unit_bytes: int, files: Iterable[SourceFile | None]
 ) -> Iterator[PlannedRange]:
-    """Yield the ranges of the files.
+    """Yield the ranges of the inputs; `files` are on this machine, or None of a stored plan.
 
     Consecutive small files of a source and role share a unit of at most `unit_bytes`. A hash of its
     name and its size decide whether a file is the last of its unit, so that other files change only
     the units next to them (content-defined chunking; Muthitacharoen et al. 2001).
     """
-    small = sum(file.bytes <= unit_bytes for file in files)
+    small = sum(each["bytes"] <= unit_bytes for each in inputs)
     share = 1 / power_of_two(-(-small // _SEPARATE_FILES))
     unit = -1
     free_bytes = _FULL_UNIT
     group: tuple[str, str | None] = ("", None)
 
-    for file, planned in zip(files, inputs, strict=True):
-        count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
-        bounds = [file.bytes * index // count for index in range(count + 1)]
-        if (file.entry.source, file.entry.role) != group:
+    for file, planned in zip(files, inputs, strict=False):
+        size = planned["bytes"]
+        count = max(1, -(-size // unit_bytes)) if planned["is_splittable"] else 1
+        bounds = [size * index // count for index in range(count + 1)]
+        if (planned["source_group"], planned.get("role")) != group:
             free_bytes = _FULL_UNIT
-            group = (file.entry.source, file.entry.role)
+            group = (planned["source_group"], planned.get("role"))
 
         for start, end in pairwise(bounds):
             # start a unit for each part of a cut file, and when the unit of small files is full
@@ -290,10 +303,12 @@ def _cut_into_units(
                 free_bytes = unit_bytes if count == 1 else _FULL_UNIT
 
             free_bytes = max(_FULL_UNIT, free_bytes - (end - start))
-            names = (file.source, file.entry.source, planned["reader"])
-            yield PlannedRange(unit, *names, start, end, file.entry, file.path, file.state)
+            names = (planned["source"], planned["source_group"], planned["reader"])
+            found = () if file is None else (file.entry, file.path, file.state)
+            yield PlannedRange(unit, *names, start, end, *found)
 
-        if hash64("last of a unit", file.source) < 2**64 * max(share, 2 * file.bytes / unit_bytes):
+        last = hash64("last of a unit", planned["source"])
+        if last < 2**64 * max(share, 2 * size / unit_bytes):
             free_bytes = _FULL_UNIT
 
 
@@ -339,14 +354,19 @@ def _path(recipe: Recipe) -> Path:
 
 
 def read_plan(path: Path) -> dict[str, Any]:
-    """Return the content of a `plan.json`.
+    """Return the content of a `plan.json`, with all keys of each input.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is damaged.
         NewerFormatError: a newer version wrote it.
     """
-    content: dict[str, object] = verify_checksum(parse_json(read_text(path)), path, PLAN_FORMAT)
+    content = read_canonical(read_bytes(path), path, PLAN_FORMAT)
+    if kinds := content.get("kinds"):
+        content["inputs"] = [
+            {**kinds[each.pop("kind")], "identity": each["state"], **each}
+            for each in content["inputs"]
+        ]
     return content
 
 
@@ -357,9 +377,15 @@ def _load_saved_plan(recipe: Recipe) -> Plan | None:
         return None
     try:
         data = read_plan(path)
-        ranges = tuple(PlannedRange(**planned) for planned in data["units"])
-        return Plan(ranges, data["shards"], tuple(data["inputs"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        inputs = tuple(data["inputs"])
+        unit_bytes = data.get("unit_bytes", 0)
+        ranges = (
+            (PlannedRange(**planned) for planned in data["units"])
+            if data["format"] == 1
+            else _cut_into_units(inputs, unit_bytes, repeat(None))
+        )
+        return Plan(tuple(ranges), data["shards"], inputs, unit_bytes)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise IntegrityError(
             f"{path}: the plan is damaged ({error}); remove this file and run `clozeline clean` "
             "with the same inputs and configuration, which writes it again"
@@ -383,8 +409,11 @@ def load_plan(recipe: Recipe, *, verify: bool = False, store: bool = False) -> P
     before = {each["source"]: each for each in saved.inputs} if saved else {}
     now = _identify(recipe, before, files, verify=verify)
     plan = replace(_make_plan(recipe, files, before, now), skipped=skipped)
-    if store and (saved is None or saved.as_json() != plan.as_json()):
-        publish_json(_path(recipe), add_checksum(plan.as_json()))
+    path = _path(recipe)
+    content = write_canonical(plan.as_json()) if store else b""
+    if store and (saved is None or read_bytes(path) != content):
+        with publish(path) as temporary:
+            temporary.write_bytes(content)
     if saved is None:
         return replace(plan, shards_before=plan.shards)
 

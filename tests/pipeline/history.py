@@ -250,6 +250,7 @@ def _data_of(output, recipe):
                 # the plan also holds the times of the inputs
                 data = json.loads(data) | {"checksum": None}
                 for each in data["inputs"]:
-                    del each["state"], each["identity"]
+                    del each["state"]
+                    each.pop("identity", None)
             found[f"{stage}/{name}"] = data
     return found

@@ -73,8 +73,8 @@ def _check_records(folder, report, before):
             yield f"{key}_in", counts[f"{key}_in"], before[f"{key}_out"]
 
     if folder.name == PLAN_STAGE:
-        planned = json.loads((folder / "plan.json").read_text())["units"]
-        yield "bytes_in", counts["bytes_in"], sum(unit["end"] - unit["start"] for unit in planned)
+        planned = json.loads((folder / "plan.json").read_text())["inputs"]
+        yield "bytes_in", counts["bytes_in"], sum(each["bytes"] for each in planned)
         lost = sum(
             sum(counts.get(group, {}).values()) for group in ("ignored", "malformed", "excluded")
         )

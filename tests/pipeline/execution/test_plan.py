@@ -87,7 +87,8 @@ def test_the_plan_follows_inputs_and_options_and_not_places(tmp_path):
     def content(source, **keys):
         stored = load_plan(recipe_for(source, tmp_path / "out", **keys)).as_json()
         for each in stored["inputs"]:  # times differ
-            del each["state"], each["identity"]
+            del each["state"]
+            each.pop("identity", None)
         return json.dumps(stored)
 
     first, moved = (write(tmp_path / name, 1000, "a.jsonl") for name in ("one", "two"))
@@ -116,6 +117,35 @@ def test_mistakes_are_named(tmp_path, monkeypatch, source, plan, error, said):
         (tmp_path / "out/clean/plan.json").write_text(json.dumps(plan))
     with pytest.raises(error, match=said):
         load_plan(recipe_for(source, tmp_path / "out"))
+
+
+def test_a_stored_plan_has_the_units_of_the_files(tmp_path):
+    """Also one of format 1, which listed the ranges, and where inputs have no group."""
+    write(tmp_path / "in", 5000, "a.jsonl")
+    source = write(tmp_path / "in", 10, *(f"{n}.txt" for n in range(70)))
+    inputs = [{"path": f"{source}/*.jsonl"}, {"path": f"{source}/*.txt", "source": "b/c"}]
+    plan = load_plan(recipe_for(inputs, tmp_path / "out", plan={"unit_bytes": 8192}), store=True)
+    keys = ("unit", "source", "source_group", "reader", "start", "end")
+    ranges = [{key: getattr(each, key) for key in keys} for each in plan.ranges]
+    path = tmp_path / "out/clean/plan.json"
+
+    def load():
+        stored = load_plan(recipe_for([], tmp_path / "out"))
+        assert [{key: getattr(each, key) for key in keys} for each in stored.ranges] == ranges
+        assert stored.names == plan.names
+        return stored
+
+    assert load().inputs == plan.inputs
+    assert len(plan.units) < 70 < len(ranges)
+    assert len(path.read_bytes()) < 110 * len(plan.inputs) + 600
+
+    old = [{k: v for k, v in each.items() if k != "source_group"} for each in plan.inputs]
+    former = {"format": 1, "shards": plan.shards, "inputs": old, "units": ranges}
+    path.write_text(json.dumps(add_checksum(former)))
+    load()
+    recipe = recipe_for(inputs, tmp_path / "out", plan={"unit_bytes": 8192})
+    assert load_plan(recipe, store=True).changes == {"new": 0, "changed": 0, "removed": 0}
+    assert load().inputs == plan.inputs
 
 
 def test_changes_since_the_last_start_are_counted(tmp_path):
