@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.inputs import (
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import read_records
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
+from clozeline.pipeline.ingest.formats.byte_lines import can_cut_at_members
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect_reader, is_fallback_reader, suggest_tool
@@ -38,7 +39,7 @@ from clozeline.seeding import hash64
 PLAN_FORMAT: Final = 2
 """Newest format of `plan.json`. Format 1 lists the ranges of all units, and repeats all keys for
 each input: four times the bytes."""
-_KINDS: Final = ("options", "reader", "is_splittable", "source_group", "role")
+_KINDS: Final = ("options", "reader", "is_splittable", "has_members", "source_group", "role")
 """Keys of an input that most others share: the stored plan has each combination once."""
 # Keys of an input that say where the files are and what they are for, not how to read them.
 _LOCATION_KEYS: Final = ("path", "block", "options", "source", "role", "store")
@@ -66,6 +67,8 @@ _VERIFIED: Final = " by content"
 """End of the identity of an input whose content differs from that of the records."""
 _SEPARATE_FILES: Final = 64
 """Most small files that have a unit each; more of them share units."""
+_LARGE_UNITS: Final = 4
+"""A compressed file that one core reads is told from so many times the bytes of a unit on."""
 _MOST_NAME_CHARACTERS: Final = 60
 """Most characters of the name of an input in the name of its unit."""
 
@@ -100,9 +103,11 @@ class Plan:
     shards: int
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, `is_splittable`, `source_group`, `state` (size, time) and
-    `identity` of each input, and its `role` if it has one; another identity means another
-    content"""
+    `identity` of each input, its `role` if it has one, and `has_members` where that decides whether
+    it is cut; another identity means another content"""
     unit_bytes: int = 0
+    streams: tuple[str, ...] = ()
+    """large files that are one unit each, compressed in one member; the stored plan omits them"""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -211,6 +216,13 @@ def _make_plan(
     least = power_of_two(-(-total // MOST_UNITS))
     unit_bytes = sizes.unit_bytes or max(LEAST_UNIT_BYTES, least)
     shard_bytes = sizes.shard_bytes or max(LEAST_BYTES, least)
+    streams = list[str]()
+    for file, planned in zip(files, inputs, strict=True):
+        if planned["is_splittable"] is None and file.bytes > unit_bytes:
+            if "has_members" not in planned:
+                planned["has_members"] = can_cut_at_members(file.path, recipe.limits)
+            if file.bytes > _LARGE_UNITS * unit_bytes and not planned["has_members"]:
+                streams.append(str(file.path))
     ranges = tuple(_cut_into_units(inputs, unit_bytes, files))
     shards = power_of_two(-(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
@@ -221,7 +233,7 @@ def _make_plan(
             f"plan.shard_bytes, or set both to {max(LEAST_BYTES, least):,}"
         )
 
-    return Plan(ranges, shards, tuple(inputs), unit_bytes)
+    return Plan(ranges, shards, tuple(inputs), unit_bytes, tuple(streams))
 
 
 def power_of_two(number: int) -> int:
@@ -290,7 +302,8 @@ def _cut_into_units(
 
     for file, planned in zip(files, inputs, strict=False):
         size = planned["bytes"]
-        count = max(1, -(-size // unit_bytes)) if planned["is_splittable"] else 1
+        is_splittable = planned["is_splittable"] or planned.get("has_members")
+        count = max(1, -(-size // unit_bytes)) if is_splittable else 1
         bounds = [size * index // count for index in range(count + 1)]
         if (planned["source_group"], planned.get("role")) != group:
             free_bytes = _FULL_UNIT

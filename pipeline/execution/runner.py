@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, join_names, plural
@@ -38,6 +39,8 @@ from clozeline.terminal import duration, size_text
 _MOST_NAMED_FILES: Final = 3
 _INPUT_REASONS: Final = (NEW, INPUT_CHANGED)
 """Reasons that the changes of the inputs say better."""
+_PROGRAMS: Final = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lz4": "lz4"}
+"""Programs that compress, by suffix; `zstd` for others."""
 _MOST_REASONS: Final = 3
 """Most reasons in a row of the table of `--plan`."""
 
@@ -271,6 +274,15 @@ def plan_view(plan: Plan, previews: Sequence[StagePreview]) -> Section:
     header = ("stage", "units", "kept", "to make", "about CPU")
     rows = [each.cells() for each in previews]
     reasons = [f"{each.stage}: {reason}" for each in previews for reason in each.explain()]
+    for path in plan.streams[:1]:
+        old = shlex.quote(path)
+        program = _PROGRAMS.get(PurePath(path).suffix, "zstd")
+        reasons.append(
+            f"one core reads {join_names(plan.streams, 3)}, because a file that is compressed in "
+            "one part, or in UTF-16, cannot be cut into units; to let more cores read it, compress "
+            f"it in many parts: {program} -dc {old} | split -C 16M --filter '{program} -q' > "
+            f"{old}.new, and then mv {old}.new {old}"
+        )
     return Section("", [title, memory, Table("", header, rows), *reasons])
 
 

@@ -1,22 +1,29 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
+import sys
+from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Final, TypeAlias
 
-from clozeline.pipeline.ingest.formats.charset import recode_utf16
+from clozeline.pipeline.ingest.formats.charset import detect_utf16, recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import (
     Damage,
     InputFile,
-    decompress_file,
+    decompress_members,
     detect_codec,
+    find_content,
     open_input,
 )
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 _PIECE_BYTES: Final = 1 << 20
 _FIRST_LINES: Final = 1 << 16
+_MEMBER_SEARCH_BYTES: Final = 1 << 24
+"""First bytes of a compressed file in which a second member is searched."""
+_LEAST_RANGE_BYTES: Final = 1 << 10
+"""The first content of a file is in its first range, however small the ranges are."""
 
 
 Line: TypeAlias = bytes | Damage
@@ -26,11 +33,15 @@ r"""A line without its `\n`, or why it is none: the damage of a compressed file,
 def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
     """Return the offset of the first line that starts at `position` or later, or the file size.
 
+    In a compressed file, only its start is known to start a line; return the file size otherwise.
+
     If no line ends within `line_bytes`, return `position`, which is inside a line that is too long:
     no unit reads a file of one line to its end. `ByteLines` never reads a part of that line as
     another line.
     """
     with path.open("rb") as file:
+        if position and detect_codec(file.read(16)) is not None:
+            return path.stat().st_size
         start = _find_next_line(file, position, line_bytes + 1)
     return position if start is None else start
 
@@ -59,13 +70,30 @@ def first_lines(path: InputFile, limits: InputLimits) -> Iterator[bytes]:
     return (line for _, line in lines if isinstance(line, bytes))
 
 
+def can_cut_at_members(path: InputFile, limits: InputLimits) -> bool:
+    """Return whether ranges of a compressed file can be read: it has members, and is not UTF-16.
+
+    Only the first 16 MiB are searched for a second member.
+    """
+    member, piece = next(decompress_members(path, limits, resume=False), (0, b""))
+    return (
+        isinstance(piece, bytes)
+        and detect_utf16(piece) is None
+        and member < _LEAST_RANGE_BYTES
+        and find_content(path, limits, member + 1, _MEMBER_SEARCH_BYTES) is not None
+    )
+
+
 @dataclass
 class ByteLines:
     r"""Iterates over the lines that start in a range, as (offset, line without `\n`).
 
-    Of a compressed file it yields all lines.
+    A range of a compressed file has the members with content that start in it. The line that starts
+    with or continues into the first of them belongs to the range before, which alone knows where
+    that line starts.
 
-    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. With `resume`, the
+    Offsets refer to the decompressed stream from the first member of the range on, of a UTF-16 file
+    to its UTF-8 form; `locate` tells what they are in the file. With `resume`, the
     lines of the next member follow after damage. The first of them may be a partial line:
     `is_after_damage` is true until the line behind it.
     """
@@ -76,12 +104,15 @@ class ByteLines:
     limits: InputLimits
     resume: bool = True
     is_after_damage: bool = False
+    _members: deque[tuple[int, int]] = field(default_factory=deque)
+    """offsets of members of a compressed file in the stream and in the file, up to the last read"""
+    _stop: int = sys.maxsize
+    """offset of the last line of a range of a compressed file"""
 
     def __iter__(self) -> Generator[tuple[int, Line], None, None]:
         with open_input(self.path) as file:
             if detect_codec(file.read(16)) is not None:
-                pieces = decompress_file(self.path, self.limits, resume=self.resume)
-                yield from self._split(recode_utf16(pieces), 0)
+                yield from self._read_members()
                 return
 
             # a range starts and ends at starts of lines; another range counts a long line before it
@@ -95,6 +126,48 @@ class ByteLines:
             if start == 0:
                 pieces = recode_utf16(pieces)
             yield from self._split(pieces, start, is_cut=following is None)
+
+    def locate(self, offset: int) -> tuple[int, str]:
+        """Return the locator of a line, and the end of its type; `offset` never decreases.
+
+        The locator is the offset. For a line that starts behind the first member of a compressed
+        file, it is the offset of the member in the file, and the type ends with the line's offset
+        in the member.
+        """
+        while len(self._members) > 1 and self._members[1][0] <= offset:
+            self._members.popleft()
+        for start, member in self._members:
+            return (member, f":{offset - start}") if start or self.start else (offset, "")
+        return offset, ""
+
+    def _read_members(self) -> Iterator[tuple[int, Line]]:
+        """Yield the lines of a range of a compressed file."""
+        start = find_content(self.path, self.limits, self.start, self.end) if self.start else 0
+        if start is None:
+            return
+        last = sys.maxsize
+        if self.end < self.path.stat().st_size:
+            last = find_content(self.path, self.limits, self.end) or last
+
+        for offset, line in self._split(recode_utf16(self._decompress(start, last)), 0):
+            damaged = line.member if isinstance(line, Damage) else 0
+            if damaged >= last or offset > self._stop:
+                return
+            if offset or damaged or not self.start:
+                yield offset, line
+
+    def _decompress(self, start: int, last: int) -> Iterator[bytes | Damage]:
+        """Yield the content of members, up to a line that starts behind the start of the last."""
+        size = 0
+        for member, piece in decompress_members(self.path, self.limits, start, resume=self.resume):
+            if member >= last:
+                self._stop = min(self._stop, size)
+            if not self._members or self._members[-1][1] != member:
+                self._members.append((size, member))
+            yield piece
+            size += len(piece) if isinstance(piece, bytes) else 0
+            if size > self._stop + self.limits.line_bytes:  # of one line, which is too long
+                return
 
     def _split(
         self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False

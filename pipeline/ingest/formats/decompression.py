@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
 import brotli
@@ -483,15 +483,17 @@ def find_member(
     start: int,
     content_start: re.Pattern[bytes] = _ANY_CONTENT,
     make_decoder: Callable[[], Any] | None = None,
+    end: int = sys.maxsize,
 ) -> int | None:
-    """Return the offset of the first valid member from `start` on, or None.
+    """Return the offset of the first valid member from `start` on, or None; it may be behind `end`.
 
-    A member is valid if its first KiB can be decoded to content that matches `content_start`.
+    No block behind `end` is read. A member is valid if its first KiB can be decoded to content that
+    matches `content_start`.
     """
     pattern = CODECS[codec].member
     make_decoder = make_decoder or CODECS[codec].decoder
 
-    while True:
+    while start < end:
         file.seek(start)
         block = file.read(_SEARCH_BYTES)
         for match in pattern.finditer(block):
@@ -502,6 +504,31 @@ def find_member(
         if len(block) < _SEARCH_BYTES:
             return None
         start += len(block) - _LONGEST_MAGIC
+    return None
+
+
+def find_content(
+    path: InputFile, limits: InputLimits, start: int, end: int = sys.maxsize
+) -> int | None:
+    """Return the offset of the first member that starts in [start, end), or None.
+
+    A MiB of content must decode from there on: a few bytes in the middle of a member may look like
+    the start of another.
+    """
+    # such bytes may state any window
+    limits = replace(limits, window_bytes=LARGEST_WINDOW)
+    with open_input(path) as file:
+        codec = detect_codec(file.read(_LONGEST_MAGIC))
+        assert codec is not None
+        while (member := find_member(file, codec, start, end=end) or end) < end:
+            pieces = decompress_members(path, limits, member, codec, resume=False)
+            size = 0
+            while isinstance(piece := next(pieces, (0, b""))[1], bytes):
+                size += len(piece)
+                if not piece or size >= _OUTPUT_BYTES:
+                    return member
+            start = member + 1
+    return None
 
 
 def _skip_zeros(file: BinaryIO, offset: int) -> int:

@@ -110,6 +110,8 @@ class Reader(ABC):
     """suffix of the files whose `start` decides; empty: any"""
     holds_sequences: ClassVar[bool] = False
     """true if the texts are DNA or proteins, never prose"""
+    reads_whole_files: ClassVar[bool] = False
+    """true if a file is one record, or is split only after it was read"""
     reads_files: ClassVar[bool] = True
     """false if it fetches documents itself, in the tasks of `list_tasks`, so that its input has no
     `path`"""
@@ -126,8 +128,11 @@ class Reader(ABC):
         return ()
 
     @staticmethod
-    def is_splittable(head: bytes) -> bool:
-        """Return whether a file with these first bytes can be read by byte ranges."""
+    def is_splittable(head: bytes) -> bool | None:
+        """Return whether a file with these first bytes can be read by byte ranges.
+
+        None: only if it is compressed in several members (`can_cut_at_members`).
+        """
         return False
 
     def find_first_record(self, path: InputFile, position: int) -> int:
@@ -152,8 +157,8 @@ _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
 """Limits for reading the first bytes of a file, which takes little memory."""
 
 
-def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
-    """Return the reader of a file, or the format of an archive, and whether it can be split.
+def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool | None]:
+    """Return the reader of a file, or the format of an archive, and its `Reader.is_splittable`.
 
     `named` is the configured reader; it reads the members of an archive, unless it has the suffix
     of the archive itself. Otherwise these decide, in this order: the first bytes after
@@ -182,7 +187,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
             f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
 
-    is_splittable: bool = READERS.load_class(name).is_splittable(raw)
+    is_splittable: bool | None = READERS.load_class(name).is_splittable(raw)
     return name, is_splittable
 
 

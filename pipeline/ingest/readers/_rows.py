@@ -388,7 +388,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 class LineFileReader(EncodedReader):
     r"""Base class of readers of lines, split at `\n`; a subclass parses a line.
 
-    The locator is the offset of the line in the decompressed stream. If the stream is truncated or
+    The locator is the offset of the line in the file, or in the decompressed first member of a
+    compressed file; behind that member, see `ByteLines.locate`. If the stream is truncated or
     damaged, all complete lines before the damage and in later members are read.
     """
 
@@ -400,19 +401,22 @@ class LineFileReader(EncodedReader):
     Options = EncodingOptions
 
     @staticmethod
-    def is_splittable(head: bytes) -> bool:
-        """Return whether lines can be found from the middle: uncompressed, and not UTF-16."""
-        return detect_codec(head) is None and detect_utf16(head) is None
+    def is_splittable(head: bytes) -> bool | None:
+        """Return whether lines can be found from the middle: not UTF-16; None if compressed."""
+        return None if detect_codec(head) else detect_utf16(head) is None
 
     def find_first_record(self, path: InputFile, position: int) -> int:
         return find_line_start(path, position, self._limits.line_bytes)
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        """Yield the lines that start in [start, end); all lines of a compressed file."""
+        """Yield the lines of the range [start, end), as `ByteLines` does."""
         lines = ByteLines(path, start, end, self._limits)
         for number, (offset, line) in enumerate(lines, 1):
-            item = self._make_item(line, offset, path)
+            locator, suffix = lines.locate(offset)
+            item = self._make_item(line, locator, path)
             is_record = isinstance(item, RawRecord)
+            if suffix and isinstance(item, RawRecord):
+                item = item._replace(locator_type=item.locator_type + suffix)
             if lines.is_after_damage and not (is_record and self.self_delimiting):
                 item = SkippedRecord("note", "resync")
             elif isinstance(item, SkippedRecord) and start == 0:

@@ -53,7 +53,10 @@ class FastaReader(Reader):
         max_letters: Positive = 10_000
         """letters of a document; a longer sequence, such as a chromosome, is split"""
 
-    is_splittable = staticmethod(LineFileReader.is_splittable)
+    @staticmethod
+    def is_splittable(head: bytes) -> bool:
+        """Return whether headers can be found from the middle: uncompressed, and not UTF-16."""
+        return bool(LineFileReader.is_splittable(head))
 
     def find_first_record(self, path: InputFile, position: int) -> int:
         """Return where the first header from `position` on starts."""

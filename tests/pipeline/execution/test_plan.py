@@ -1,15 +1,21 @@
 """The plan: units, names and digests that do not depend on where the inputs lie."""
 
+import gzip
 import json
+import re
+import subprocess
 from itertools import chain, pairwise
 
 import pytest
+import zstandard
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution import plan as plans
 from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.runner import plan_view
 from clozeline.seeding import hash64
+from tests.pipeline.captures import read
 from tests.pipeline.clean.cleaning import recipe_for
 from tests.refusals import refused
 
@@ -47,6 +53,80 @@ def test_units_tile_each_file_in_order(tmp_path, seed):
     for unit in plan.units:
         assert sum(planned.end - planned.start for planned in unit) <= most
         assert len(unit) == 1 or all(size[planned.source] <= most for planned in unit)
+
+
+def compress_members(compress, between):
+    """Return lines, their file of members that cut lines, and the locator of each line.
+
+    One line goes through five members, one member is empty, `between` is between two others, and
+    the last line has no end. Each line has the start of a gzip member.
+    """
+    lines = [f"{number}: {hash64(number):x} \x1f‹\x08\x04ÿÿ" for number in range(3000)]
+    content = "\n".join(lines).encode("cp1252")
+    cuts = [0, 7_001, 7_001, *(range(30_001, 30_006)), 60_003, len(content)]
+    cuts = sorted([*cuts, *(content.index(b"\n", at) + 1 for at in (20_000, 45_000, 70_000))])
+    data = b""
+    starts = []
+    for start, end in pairwise(cuts):
+        starts += [(start, len(data))] * (end > start)
+        data += compress(content[start:end]) + between
+    locators = []
+    for match in re.finditer(rb"(?m)^", content):
+        start, member = max(each for each in starts if each[0] <= match.start())
+        within = match.start() - start
+        locators.append((member, f"lines:{within}") if start else (within, "lines"))
+    return lines, data, locators
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress", "between"),
+    [
+        ("zst", zstandard.compress, b"\x50*M\x18\x02\0\0\0ab"),
+        ("gz", lambda data: gzip.compress(data, 0), b""),
+    ],
+)
+def test_a_file_of_many_members_is_cut_between_them(tmp_path, suffix, compress, between):
+    lines, data, locators = compress_members(compress, between)
+    path = tmp_path / f"a.txt.{suffix}"
+    path.write_bytes(data)
+    for count in (1, 2, 5):
+        sizes = {"unit_bytes": -(-len(data) // count)}
+        reader = {"name": "lines", "encoding": "windows-1252"}
+        entry = {"path": str(path), "reader": "lines"}
+        plan = load_plan(recipe_for(entry, tmp_path / "out", plan=sizes))
+        ranges = [read(path, each.start, each.end, **reader) for each in plan.ranges]
+        items = [*chain.from_iterable(ranges)]
+
+        assert [len(ranges), len(plan.units)] == [count] * 2
+        assert sum(map(bool, ranges)) > count / 2
+        assert [item.text for item in items] == lines
+        assert [item[:2] for item in items] == locators
+        assert not plan.streams
+
+
+@pytest.mark.parametrize("size", [4096, 99_999])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_large_file_of_one_part_is_told_with_a_command(tmp_path, encoding, size):
+    text = "".join(f'{{"text": "{hash64(number):x}"}}\n' for number in range(3000))
+    path = tmp_path / "it's.jsonl.gz"
+    path.write_bytes(gzip.compress(text.encode(encoding)))
+    recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": size})
+    plan = load_plan(recipe, store=True)
+    _, _, *told = plan_view(load_plan(recipe), []).parts
+
+    assert len(plan.units) == len(load_plan(recipe).units) == 1
+    assert plan.streams == (str(path),) * (size == 4096)
+    assert ("has_members" in plan.inputs[0]) == (size == 4096)
+    assert len(told) == (size == 4096)
+
+    for line in told:
+        command = (
+            line.partition("in many parts: ")[2].replace(", and then", " &&").replace("16M", "9K")
+        )
+        subprocess.run(["bash", "-c", command], check=True)
+        assert gzip.decompress(path.read_bytes()) == text.encode(encoding)
+        cut = -(-path.stat().st_size // size)
+        assert len(load_plan(recipe).units) == (1 if encoding == "utf-16" else cut)
 
 
 def sources_of(plan):

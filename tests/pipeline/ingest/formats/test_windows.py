@@ -80,7 +80,7 @@ def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     assert texts(items) == [
         json.loads(line)["text"] for line in b"".join(map(rows, (0, 400, 800))).splitlines()
     ]
-    assert detect_reader(path) == ("jsonl", False)
+    assert detect_reader(path) == ("jsonl", None)
 
 
 @pytest.mark.parametrize("size_code", [20, 28, 40])

@@ -79,7 +79,7 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
         ("a.jsonl", b"[1]\n[2]\n", ("jsonl", True)),
         ("a.csv.gz", gzip.compress(b"id,text", mtime=0), ("csv", False)),
         ("a.tsv", b"a\tb", ("tsv", True)),
-        ("a.jsonl.gz", gzip.compress(b"{}", mtime=0), ("jsonl", False)),
+        ("a.jsonl.gz", gzip.compress(b"{}", mtime=0), ("jsonl", None)),
         ("a.NDJSON", b"", ("jsonl", True)),
         ("a.htm.xz", b"", ("html", False)),
         ("a.md", b"# words", ("text", False)),
