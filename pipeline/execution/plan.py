@@ -33,6 +33,7 @@ from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect_reader, is_fallback_reader, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.shards.store import ObjectProperties
 from clozeline.seeding import hash64
 
@@ -200,6 +201,7 @@ def _make_plan(
         _check_types(
             each for each in zip(files, inputs, strict=True) if each[0].source not in known
         )
+        _check_sizes(recipe, files, inputs)
 
     _check_options(recipe, files, inputs)
     compared = next((entry for entry in recipe.input if entry.role), None)
@@ -283,6 +285,30 @@ def _check_options(
             check_options(entry.options, readers if readers.isdisjoint(ARCHIVES) else named)
         except ConfigurationError as error:
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
+
+
+def _check_sizes(
+    recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse files that would be one record above `limits.record_bytes`."""
+    limit = recipe.limits.record_bytes
+    large = [
+        file
+        for file, planned in zip(files, inputs, strict=True)
+        if file.bytes > limit
+        and planned["reader"] not in ARCHIVES
+        and READERS.load_class(planned["reader"]).reads_whole_files
+    ]
+    if large and recipe.on_error.malformed == "fail":
+        most = max(file.bytes for file in large)
+        raise ConfigurationError(
+            f"files above limits.record_bytes={limit} ({len(large):,}): "
+            f"{join_names([file.path for file in large], 3)}: each would be one document; make one "
+            f"of each line, with input='{{path: {large[0].folder or large[0].path}, reader: "
+            f"lines}}', or allow such documents, with limits.record_bytes={most} "
+            f"limits.text_chars={most}, for which a worker may need 40 times as much memory; "
+            "on_error.malformed=accept drops them"
+        )
 
 
 def _cut_into_units(

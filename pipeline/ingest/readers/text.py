@@ -20,6 +20,7 @@ from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRe
 class WholeFileReader(Reader):
     """Base class of readers whose only record is the file; a subclass names its type."""
 
+    reads_whole_files = True
     locator_type: ClassVar[str]
     """unit of the locator, part of the document uid"""
     is_markup: ClassVar[bool]

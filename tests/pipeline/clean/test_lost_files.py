@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.tools.shards.filter_report import main as filter_report
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -103,6 +104,30 @@ def test_a_file_that_loses_most_rows_stops_the_run(tmp_path, capsys, files, said
         assert remedy.partition("=")[0] in shown
         one = f"input={tmp_path}/in/{next(iter(files))}"
         assert main([*words, one, f"output={tmp_path}/one", remedy]) == 0
+
+
+@pytest.mark.parametrize(
+    ("remedy", "documents"),
+    [
+        (r"input='\{.*?\}'", 102),
+        (r"limits.record_bytes=1010 limits.text_chars=1010\b", 2),
+        ("on_error.malformed=accept", 1),
+    ],
+)
+def test_a_text_above_the_limit_is_refused_before_it_is_read(tmp_path, capsys, remedy, documents):
+    """Each remedy leads to a run; rows of other readers may be in a larger file."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/large.txt").write_text("".join(f"line {n:04d}\n" for n in range(101)))
+    (tmp_path / "in/small.md").write_text("words")
+    words = ["clean", "clean.language=null", "clean.filters=[]", f"output={tmp_path}/out"]
+    words += [f"input={tmp_path}/in", "limits.record_bytes=1009"]
+
+    assert main([*words, "--plan"]) == main(words) == 64
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"files above limits.record_bytes=1009 (1): {tmp_path}/in/large.txt: each" in shown
+
+    assert main([*words, *shlex.split(re.search(remedy, shown)[0])]) == 0
+    assert len([*read_all_documents(tmp_path / "out/clean/documents")]) == documents
 
 
 @pytest.mark.parametrize(

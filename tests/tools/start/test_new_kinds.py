@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import math
+import os
 import random
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -355,13 +356,18 @@ def test_markup_in_texts_is_told_with_the_key_that_extracts_it(tmp_path, capsys)
     assert found == ["A line.\nAnd another.", "5 < 6 & 7"]
 
 
-def test_a_folder_that_the_pipeline_refuses_is_refused(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("name", "size", "said"),
+    [("essay.docx", 4, "pandoc"), ("essay.txt", 2**26 + 1, "limits.record_bytes=67108865 limits")],
+)
+def test_a_folder_that_the_pipeline_refuses_is_refused(tmp_path, capsys, name, size, said):
     (tmp_path / "in").mkdir()
     write_rows(tmp_path / "in" / "rows.jsonl", SHORT)
-    (tmp_path / "in" / "essay.docx").write_bytes(b"PK\x03\x04")
+    (tmp_path / "in" / name).write_bytes(b"text")
+    os.truncate(tmp_path / "in" / name, size)
 
     assert new([str(tmp_path / "project"), f"input={tmp_path / 'in'}"]) == 64
-    assert "pandoc" in capsys.readouterr().err
+    assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "project").exists()
 
 

@@ -1,5 +1,7 @@
 """Text files are split at their chapters."""
 
+import re
+
 import pytest
 
 from clozeline.pipeline.ingest.readers.text import ChapterSplit
@@ -36,6 +38,13 @@ def test_chapters_of_a_file_have_uids_of_their_own(tmp_path):
 
     assert [document.text for document in done.documents] == PARTS
     assert len({document.uid for document in done.documents}) == 3 == done.counts["documents_in"]
+
+    keys = {"limits": {"record_bytes": 9}, "on_error": {"malformed": "fail"}}
+    with refused(r"files above limits.record_bytes=9 \(1\): ") as refusal:
+        run_clean(source, tmp_path / "out", {"filters": []}, **keys)
+    keys["limits"]["record_bytes"] = int(re.search(r"bytes=(\d{2,})", str(refusal.value))[1])
+    raised = run_clean(source, tmp_path / "raised", {"filters": []}, **keys)
+    assert raised.documents == done.documents
 
     (tmp_path / "a.csv").write_text("text\nA book.\n")
     source[0]["path"] = str(tmp_path / "a.csv")
