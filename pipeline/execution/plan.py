@@ -6,6 +6,7 @@ depends on few inputs next to it, so that an added, changed or removed input cha
 plan holds no absolute path, so you can move or copy the inputs and every uid stays the same.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,6 @@ from functools import cached_property
 from itertools import groupby, pairwise, repeat
 from pathlib import Path
 from typing import Any, Final
-
-from pydantic_core import from_json, to_json
 
 from clozeline.checksummed_json import read_canonical, write_canonical
 from clozeline.configuration.config import to_data
@@ -145,7 +144,8 @@ class Plan:
         kinds: dict[str, int] = {}
         inputs = []
         for each in self.inputs:
-            kind = to_json({name: each[name] for name in _KINDS if name in each}).decode()
+            common = {name: each[name] for name in _KINDS if name in each}
+            kind = json.dumps(common, sort_keys=True)
             stored = {name: each[name] for name in ("source", "bytes", "state")}
             if each["identity"] != each["state"]:
                 stored["identity"] = each["identity"]
@@ -154,7 +154,7 @@ class Plan:
             "format": PLAN_FORMAT,
             "shards": self.shards,
             "unit_bytes": self.unit_bytes,
-            "kinds": [*map(from_json, kinds)],
+            "kinds": [*map(json.loads, kinds)],
             "inputs": inputs,
         }
 
