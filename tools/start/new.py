@@ -39,7 +39,7 @@ from clozeline.tools.start.project.templates import (
     find_name,
     pipeline_yaml,
     sizes_of,
-    text_bytes,
+    text_sizes,
     train_yaml,
     with_absolute_paths,
 )
@@ -188,7 +188,7 @@ def write_project(
     data = parse_yaml(text)
     recipe = validate(Recipe, data, str(files[0]))
     check_recipe(recipe)
-    if text_bytes(source):
+    if any(text_sizes(source)):
         load_plan(recipe)  # refuses what `clozeline pipeline` refuses
 
     training = train_yaml(folder, language, model, grouping_of(recipe), size)

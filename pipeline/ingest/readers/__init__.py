@@ -151,6 +151,7 @@ class Reader(ABC):
         """Yield the records that start in [start, end), in order; count all else with a reason."""
 
 
+Readers: TypeAlias = Mapping[str, type[Reader]]
 _HEAD_BYTES: Final = 4096
 _FALLBACK_READER: Final = "text"
 _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
@@ -178,8 +179,9 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool 
             f"{path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
 
-    by_content = named or _match_content(path, head)
-    by_suffix = None if by_content else _match_suffix(path)
+    readers = _load_readers(tuple(READERS.available()))
+    by_content = named or _match_content(readers, path, head)
+    by_suffix = None if by_content else _match_suffix(readers, path)
     name = by_content or by_suffix or _FALLBACK_READER
     if by_suffix and (tool := find_tool("", head)):
         raise ConfigurationError(
@@ -187,8 +189,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool 
             f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
 
-    is_splittable: bool | None = READERS.load_class(name).is_splittable(raw)
-    return name, is_splittable
+    return name, (readers.get(name) or READERS.load_class(name)).is_splittable(raw)
 
 
 def _read_head(path: InputFile) -> tuple[bytes, bytes]:
@@ -236,15 +237,15 @@ def suggest_tool(path: InputFile) -> str:
 
 def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
     """Return whether neither content nor name of a file decide, so that `text` is a guess."""
-    return (
-        _match_suffix(path) is None
-        and (detect_reader(path)[0] if reader is None else reader) == _FALLBACK_READER
-    )
+    chosen = detect_reader(path)[0] if reader is None else reader
+    readers = _load_readers(tuple(READERS.available()))
+    return chosen == _FALLBACK_READER and _match_suffix(readers, path) is None
 
 
-def _match_content(path: InputFile, head: bytes) -> str | None:
+def _match_content(readers: Readers, path: InputFile, head: bytes) -> str | None:
     marks = ("", suffix_of(path.name))
     return _find_reader(
+        readers,
         path,
         "start",
         lambda reader: (
@@ -253,18 +254,19 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
     )
 
 
-def _match_suffix(path: InputFile) -> str | None:
+def _match_suffix(readers: Readers, path: InputFile) -> str | None:
     suffix = suffix_of(path.name)
-    return _find_reader(path, f"suffix {suffix}", lambda reader: suffix in reader.suffixes)
+    return _find_reader(readers, path, f"suffix {suffix}", lambda each: suffix in each.suffixes)
 
 
-def _find_reader(path: InputFile, mark: str, reads: Callable[[type[Reader]], object]) -> str | None:
+def _find_reader(
+    readers: Readers, path: InputFile, mark: str, reads: Callable[[type[Reader]], object]
+) -> str | None:
     """Return the reader that reads a file by its suffix or first bytes; None: no reader does.
 
     Raises:
         ConfigurationError: several do.
     """
-    readers = _load_readers(tuple(READERS.available()))
     found = [name for name, reader in readers.items() if reads(reader)]
     if len(found) > 1:
         places = " and ".join(readers[name].__module__ for name in found)
@@ -277,6 +279,6 @@ def _find_reader(path: InputFile, mark: str, reads: Callable[[type[Reader]], obj
 
 
 @lru_cache(4)
-def _load_readers(names: tuple[str, ...]) -> Mapping[str, type[Reader]]:
+def _load_readers(names: tuple[str, ...]) -> Readers:
     """Return all readers, which have these names; one that is broken is warned of once."""
     return READERS.classes()

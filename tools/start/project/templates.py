@@ -8,7 +8,7 @@ import glob
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -277,7 +277,7 @@ def _absolute_path(text: str) -> str:
     if as_url(text) is not None:
         return text
     path = str(Path(text).absolute())
-    if not _files(path):
+    if not any(_files(path)):
         raise ConfigurationError(
             f"input: nothing at {path}; give a file, a folder or a glob, such as 'texts/*.txt'"
         )
@@ -285,15 +285,15 @@ def _absolute_path(text: str) -> str:
     return path
 
 
-def _files(pattern: str) -> list[Path]:
-    """Return the files at a path, in a folder, or of a glob."""
+def _files(pattern: str) -> Iterator[Path]:
+    """Yield the files at a path, in a folder, or of a glob."""
     found = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)  # noqa: PTH207
-    return [
+    return (
         file
         for path in map(Path, found)
         for file in (path.rglob("*") if path.is_dir() else [path])
         if file.is_file()
-    ]
+    )
 
 
 def check_language(code: str) -> str:
@@ -366,7 +366,7 @@ def pipeline_yaml(
         input=json.dumps([*map(dump, source)], ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"),
         output=json.dumps(str(folder / "data")),
-        fraction=0.15 if 0 < text_bytes(source) < _SMALL_CORPUS_BYTES else 0.01,
+        fraction=0.15 if 0 < sum(text_sizes(source)) < _SMALL_CORPUS_BYTES else 0.01,
         language=needs.language_block(language),
         filters=needs.filters_block(language),
         normalize=needs.normalize,
@@ -381,10 +381,10 @@ def _word_of(folder: Path) -> str:
     return " ".join(shlex.quote(str(folder)).splitlines())
 
 
-def text_bytes(entries: Iterable[InputEntry]) -> int:
-    """Return the size of the local files of an input; 0: it has none."""
+def text_sizes(entries: Iterable[InputEntry]) -> Iterator[int]:
+    """Yield the bytes of each local file of an input."""
     patterns = (pattern for entry in entries for pattern in entry.paths)
-    return sum(file.stat().st_size for pattern in patterns for file in _files(pattern))
+    return (file.stat().st_size for pattern in patterns for file in _files(pattern))
 
 
 def train_yaml(
