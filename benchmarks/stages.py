@@ -92,7 +92,7 @@ def megabytes_read(recipe: Recipe, stage: str) -> float:
     if stage == "clean":
         size = counts["bytes_in"]
     elif stage == "train_tokenizer":
-        size = counts["sample"]["bytes"]
+        size = total_counts(recipe.folder(stage), "sample")["sample"]["bytes"]
     else:
         stages = all_stages()
         before = stages[: stages.index(stage)]

@@ -247,7 +247,6 @@ OPENED_ELSEWHERE = {
     ("pipeline/clean/exclusion.py", "path.read_bytes"): "its hash is an argument",
     ("extensions/tasks/sets/chat_template.py", "read_text"): "a file of the noted tokenizer",
     ("extensions/tasks/sets/chat_template.py", "read_object"): "a file of the noted tokenizer",
-    ("pipeline/tokenize/train/sample.py", "path.open"): "a file that the unit has written",
     ("pipeline/tokenize/import_published/stage.py", "file.read_bytes"): "the driver imports it",
 }
 

@@ -77,6 +77,9 @@ class Dependencies:
         if stage == "tokenizer":
             return [options, own]
         if stage == "train_tokenizer":
+            part = self._part(stage, unit)
+            if work in ("measure", "sample"):
+                return [part, work == "sample" and self._all(stage, "shares")]
             # its files tell which special tokens the objectives need
             return [options, own, [self._part(stage, part) for part in sorted(self.inputs)]]
         if stage in DOCUMENTS:

@@ -50,8 +50,8 @@ PLACES = {
     "a document that dedup writes": Place(
         "dedup", "execution.rewritten_documents:write_documents", 1
     ),
-    "documents of the tokenizer's sample": Place(
-        "train_tokenizer", "tokenize.train.stage:choose_sample", 0
+    "a document of the tokenizer's sample": Place(
+        "train_tokenizer", "tokenize.train.sample:_read_sides"
     ),
     "a text of the tokenizer's sample": Place(
         "train_tokenizer", "tokenize.train.sample:_read_texts"

@@ -21,7 +21,8 @@ ALONE = {
         pieces.pairs pieces.repeated sources.default sources.pairs without_key""",
     "decontaminate": """entries.full entries.short entries.too_frequent sources.default sources.pairs suites.contaminated
         suites.documents suites.items suites.overlap_words suites.too_short suites.unreadable suites.words""",
-    "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",
+    "train_tokenizer": """available.en-de available.und sample.bytes sample.en-de sample.und
+        vocabulary.asked vocabulary.size""",
     "encode": """characters one_sentence.documents one_sentence.tokens sentences.found sentences.merged
         target_languages.de text_by_language.characters text_by_language.documents text_by_language.sentences
         text_by_language.words

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from clozeline.memory import find_cores
 from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     special_piece_roles,
 )
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+
+_THREADS: Final = "TOKENIZERS_PARALLELISM"
+"""Variable that switches the threads of the library on and off."""
 
 
 class ByteBpe(TokenizerJson, TrainableTokenizer):
@@ -28,7 +33,7 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
         the special token.
     """
 
-    SAMPLE_BYTES = 10 * 10**9
+    SAMPLE_BYTES = 10**9
     MIN_PIECES = (256, "256 bytes")
     LOSS = ""
 
@@ -53,5 +58,13 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
             show_progress=False,
         )
 
-        model.train_from_iterator(training_texts(texts), trainer)
+        # Workers have switched off the threads of the library, which count the words. It reads
+        # their number at its first parallel call, and the switch at each call.
+        before = os.environ.get(_THREADS, "false")
+        os.environ.setdefault("RAYON_NUM_THREADS", str(find_cores()))
+        os.environ[_THREADS] = "true"
+        try:
+            model.train_from_iterator(training_texts(texts), trainer)
+        finally:
+            os.environ[_THREADS] = before
         return cls.write(folder, model, special_piece_roles(options))

@@ -24,8 +24,9 @@ class TrainTokenizerConfig:
     0}` leaves all but 7. If the text is too short, the vocabulary is smaller and a warning says
     so"""
     sample_bytes: Positive | None = None
-    """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and
-    wordpiece, 1 GB for all others (unigram needs about 30 bytes of memory per byte)"""
+    """approximate bytes of text to train on; default: 100 MB for bpe and wordpiece, 1 GB for all
+    others (unigram needs about 30 bytes of memory per byte). For byte_bpe, more text changes little
+    (docs/tokenizers.md)"""
     alpha: Annotated[float, Field(ge=0, le=1)] = 1
     """exponent of language sampling, from 0 (equal shares) to 1 (natural shares); XLM-R: 0.3; a
     text is repeated at most 4 times"""

@@ -6,32 +6,27 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Any
 
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.execution.equations import Equation, StageRow
-from clozeline.pipeline.execution.rewritten_documents import open_documents
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, Unit
 from clozeline.pipeline.execution.unit_inputs import UnitInputs
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Output
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
-from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
+from clozeline.pipeline.tokenize.train.sample import (
+    MeasureText,
+    SampleText,
+    SetShares,
+    TrainTokenizerCounts,
+    name_ranges,
+    read_sample,
+)
 
 _LOG = logging.getLogger(__name__)
-
-
-class TrainTokenizerCounts(Counts, total=False):
-    """Counts of the unit."""
-
-    skipped: dict[str, int]
-    """documents outside the sample, by reason"""
-    sample: dict[str, Any]
-    """training text: `documents`, `bytes`, and `languages` with the bytes of each language"""
-    vocabulary: dict[str, int]
-    """number of ids: `asked` in the configuration, and `size` of the trained vocabulary"""
 
 
 class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
@@ -40,7 +35,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     name = "train_tokenizer"
     after = ("dedup",)
     in_heldout = True
-    cpu_seconds_per_mb = 0.62
+    cpu_seconds_per_mb = 0.36
     needs = ("clean",)
     writes_tokenizer = True
     equations = (Equation(["documents_in"], [("sample", "documents"), "skipped"]),)
@@ -53,15 +48,20 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         chosen = self.config.algorithm()
-        unit = TrainTokenizer(
-            chosen,
-            self.config.sample_bytes or chosen.type.SAMPLE_BYTES,
-            self.plan.names,
-            self.recipe.heldout.fraction,
-            self.recipe.seed,
-            self.config.alpha,
-        )
-        return [Pass("main", {"000000": unit})]
+        budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
+        parts = self.plan.names
+        texts = Shuffle("sample", parts, name_ranges(budget), "sample")
+        drawn = (self.recipe.heldout.fraction, self.recipe.seed)
+        return [
+            Pass("measure", {part: MeasureText(part, *drawn) for part in parts}),
+            Pass("shares", {"000000": SetShares(budget, self.config.alpha)}),
+            Pass("sample", {part: SampleText(part, *drawn, texts) for part in parts}),
+            *texts.passes(self.name),
+            Pass("main", {"000000": TrainTokenizer(chosen, texts)}),
+        ]
+
+    def count_read_documents(self, counts: TrainTokenizerCounts) -> Sequence[int]:
+        return [counts["measured"], counts["documents_in"]]
 
     def row(self, counts: TrainTokenizerCounts) -> StageRow:
         """Show the documents, the documents that were read, and why others were not."""
@@ -80,16 +80,10 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
 @plain_dataclass(frozen=True)
 class TrainTokenizer(Unit[TrainTokenizerCounts]):
-    """Draw the sample, train the tokenizer and publish it."""
+    """Train the tokenizer on the sample and publish it."""
 
-    VERSION = SAMPLE_VERSION
     chosen: TokenizerComponent
-    budget: int
-    parts: Sequence[str]
-    """names of the parts of the documents"""
-    heldout: float
-    seed: int
-    alpha: float = 1.0
+    texts: Shuffle
 
     def run(self, inputs: UnitInputs, output: Output) -> TrainTokenizerCounts:
         """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
@@ -98,26 +92,23 @@ class TrainTokenizer(Unit[TrainTokenizerCounts]):
             ConfigurationError: there is no text to train on, or `size` is too small for the special
                 pieces.
         """
-        parts = [open_documents(inputs, part) for part in self.parts]
-        scratch = output.folder / TEMPORARY
-        scratch.mkdir(parents=True, exist_ok=True)
-
-        with tempfile.TemporaryDirectory(prefix="sample-", dir=scratch) as temporary:
-            folder = Path(temporary)
-            sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
-            if sample.bytes == 0:
-                raise ConfigurationError(
-                    "there is no text to train a tokenizer on: of "
-                    f"{sample.held_out + sample.over_budget} documents {sample.held_out} are held "
-                    "out; the report of the stage before says why others were dropped"
-                )
-
-            # train in the scratch folder, then publish the files
-            tokenizer = self.chosen.type.train(
-                sample.texts(), self.chosen.options, folder / "tokenizer"
+        counts = inputs.sum_counts("train_tokenizer", "sample")
+        read = counts["sample"]["bytes"]
+        if not read:
+            raise ConfigurationError(
+                f"there is no text to train a tokenizer on: of {counts['documents_in']} documents "
+                f"{counts['skipped']['held_out']} are held out; the report of the stage before "
+                "says why others were dropped"
             )
-            save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
-            for source in sorted((folder / "tokenizer").iterdir()):
+
+        # train in a scratch folder, then publish the files
+        scratch = output.folder / TEMPORARY  # the sample is there
+        with tempfile.TemporaryDirectory(prefix="tokenizer-", dir=scratch) as temporary:
+            folder = Path(temporary)
+            texts = read_sample(inputs, self.texts, read)
+            tokenizer = self.chosen.type.train(texts, self.chosen.options, folder)
+            save_tokenizer(tokenizer, self.chosen.name, folder)
+            for source in sorted(folder.iterdir()):
                 with output.file(f"tokenizer/{source.name}") as path:
                     shutil.copyfile(source, path)
 
@@ -136,17 +127,8 @@ class TrainTokenizer(Unit[TrainTokenizerCounts]):
                 "train_tokenizer: the text is too short for %s tokens (%s bytes); the vocabulary "
                 "has %s",
                 f"{asked:,}",
-                f"{sample.bytes:,}",
+                f"{read:,}",
                 f"{size:,}",
             )
 
-        return {
-            "documents_in": sample.documents + sample.held_out + sample.over_budget,
-            "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
-            "sample": {
-                "documents": sample.documents,
-                "bytes": sample.bytes,
-                "languages": dict(sorted(sample.languages.items())),
-            },
-            "vocabulary": {"asked": asked, "size": size},
-        }
+        return {"vocabulary": {"asked": asked, "size": size}}

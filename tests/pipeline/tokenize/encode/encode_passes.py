@@ -3,12 +3,14 @@
 import random
 from types import SimpleNamespace
 
+from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import documents_name, write_documents
-from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import SENTENCES
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode.merge_runs import (
     AssignCodes,
@@ -17,7 +19,7 @@ from clozeline.pipeline.tokenize.encode.merge_runs import (
     name_shard,
 )
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TokenizeDocuments
-from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 from tests.pipeline.unit_runs import run_pass, stage_in
 
 SEED = 7
@@ -71,10 +73,17 @@ def write_parts(folder, found, parts):
     return SimpleNamespace(folder=folder, names=names)
 
 
+def training(source, heldout=HELDOUT, **config):
+    """Return the passes of train_tokenizer."""
+    keys = {"corpus": "test", "output": "out", "seed": SEED, "heldout": {"fraction": heldout}}
+    stage = TrainTokenizerStage(validate(Recipe, {**keys, "train_tokenizer": config}, "recipe"))
+    stage.plan = source
+    return stage.passes()
+
+
 def train(source, folder, *, name="byte_bpe", size=700, budget=10**9):
-    chosen = TOKENIZERS.resolve({"name": name, "size": size})
-    unit = TrainTokenizer(chosen, budget, source.names, HELDOUT, SEED)
-    return run_pass(stage_in(folder, documents=source.folder), Pass("main", {"000000": unit}))
+    made = training(source, name=name, size=size, sample_bytes=budget)
+    return run_passes(stage_in(folder, documents=source.folder), made)
 
 
 def encode(source, folder, tokenizer, *, shards, order=list, max_unknown=1.0):
@@ -98,6 +107,10 @@ def encode(source, folder, tokenizer, *, shards, order=list, max_unknown=1.0):
         Pass("manifest", {"000000": manifest}),
     ]
     stage = stage_in(folder, documents=source.folder, tokenizer=tokenizer.parent)
+    return run_passes(stage, passes, order)
+
+
+def run_passes(stage, passes, order=list):
     total = {}
     for work in passes:
         add_counts(total, run_pass(stage, work, order))

@@ -2,18 +2,27 @@ from dataclasses import replace
 
 import pytest
 
+from clozeline.pipeline.execution import shuffle
+from clozeline.pipeline.execution.unit_inputs import UnitInputs
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.train import sample as sampling
-from clozeline.pipeline.tokenize.train.sample import choose_sample
+from clozeline.pipeline.tokenize.train.sample import read_sample
 from clozeline.seeding import fraction
 from tests.pipeline.tokenize.encode import encode_passes as passes
+from tests.pipeline.unit_runs import stage_in
 
 COUNT = 60
 
 
-def parts_of(folder, documents, parts):
-    passes.write_parts(folder, documents, parts)
-    return [folder / "documents" / f"{part:06d}.arrow" for part in range(parts)]
+def draw_sample(folder, documents, parts, budget, heldout, alpha=1.0):
+    """Return the texts of the sample, in order, and the counts."""
+    source = passes.write_parts(folder, documents, parts)
+    *sampling, training = passes.training(source, heldout, sample_bytes=budget, alpha=alpha)
+    stage = stage_in(folder, documents=folder)
+    counts = passes.run_passes(stage, sampling, reversed)
+    assert counts["measured"] == counts["documents_in"] == len(documents)
+    texts = training.units["000000"].texts
+    return [*read_sample(UnitInputs(stage.find_folder), texts, counts["sample"]["bytes"])], counts
 
 
 def expected(probability):
@@ -28,18 +37,22 @@ def expected(probability):
     return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
 
 
-@pytest.mark.parametrize("buckets", [1, 4096])
-def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, buckets):
-    monkeypatch.setattr(sampling, "_BUCKET_BYTES", buckets)
+@pytest.mark.parametrize("size", [1, 4096])
+def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(sampling, "_RANGE_BYTES", size)
+    monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 7)
     whole = sum(len(text.encode()) for text in expected(1.0))
 
     for number in (1, 3, 7):
-        folder = tmp_path / str(number)
-        parts = parts_of(folder, passes.documents(COUNT), number)
-        sample = choose_sample(parts, whole // 2, passes.HELDOUT, passes.SEED, folder)
-        assert list(sample.texts()) == expected((whole // 2) / whole)
-        assert 0.25 < sample.bytes / whole < 0.75
-        assert len(sample.files) > 1
+        texts, counts = draw_sample(
+            tmp_path / str(number), passes.documents(COUNT), number, whole // 2, passes.HELDOUT
+        )
+        assert texts == expected((whole // 2) / whole)
+        assert 0.25 < counts["sample"]["bytes"] / whole < 0.75
+        files = list((tmp_path / str(number)).glob("tmp/sample/*.pieces"))
+        assert len(files) == number
+        if number == 1 and size > 1:  # compressed
+            assert files[0].stat().st_size < 0.8 * counts["sample"]["bytes"]
 
 
 def slow_copies(available, budget, alpha):
@@ -77,20 +90,18 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
         wanted += [document.text] * count
         chosen += count > 0
 
-    sample = choose_sample(parts_of(tmp_path, found, 3), budget, 0.2, passes.SEED, tmp_path, alpha)
+    texts, counts = draw_sample(tmp_path, found, 3, budget, 0.2, alpha)
+    sample = counts["sample"]
 
-    assert list(sample.texts()) == wanted
-    assert (sample.documents, sample.over_budget, sample.held_out) == (
-        chosen,
-        len(kept) - chosen,
-        240 - len(kept),
-    )
-    assert (
-        sum(sample.languages.values()) == sample.bytes == sum(len(text.encode()) for text in wanted)
-    )
+    assert texts == wanted
+    assert counts["available"] == available
+    assert sample["documents"] == chosen
+    assert counts["skipped"] == {"over_budget": len(kept) - chosen, "held_out": 240 - len(kept)}
+    size = sum(len(text.encode()) for text in wanted)
+    assert sum(sample["languages"].values()) == sample["bytes"] == size
 
     if alpha < 1 and part == 0.4:
-        assert sample.languages["sw"] / sample.bytes > 2 * available["sw"] / sum(available.values())
+        assert sample["languages"]["sw"] / size > 2 * available["sw"] / sum(available.values())
 
 
 def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
@@ -99,14 +110,12 @@ def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
         one.replace(target_text="ü" * 50 if place % 3 else None)
         for place, one in enumerate(documents)
     ]
-    sample = choose_sample(
-        parts_of(tmp_path / "clean", found, 2), 10**9, 0.0, passes.SEED, tmp_path
-    )
+    texts, counts = draw_sample(tmp_path, found, 2, 10**9, 0.0)
     wanted = sorted(
         (one.uid, side) for one in found for side in (one.text, one.target_text) if side
     )
 
-    assert list(sample.texts()) == [text for _, text in wanted]
-    assert sample.bytes == sum(len(text.encode()) for _, text in wanted)
-    assert (sample.documents, sample.held_out) == (9, 0)
-    assert sample.languages.keys() == {"de-und", "en", "zh-und"}
+    assert texts == [text for _, text in wanted]
+    assert counts["sample"]["bytes"] == sum(len(text.encode()) for _, text in wanted)
+    assert (counts["sample"]["documents"], counts["skipped"]["held_out"]) == (9, 0)
+    assert counts["sample"]["languages"].keys() == {"de-und", "en", "zh-und"}

@@ -1,9 +1,17 @@
 import logging
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from clozeline.configuration.config import to_data, validate
+from clozeline.pipeline.registries import TOKENIZERS
+from clozeline.pipeline.shards.layout import is_heldout
+from clozeline.pipeline.tokenize.tokenizers import byte_bpe, list_trainable, save_tokenizer
+from clozeline.pipeline.tokenize.train import sample
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
+from clozeline.seeding import fraction
 from tests.pipeline.token_sets import files_of
 from tests.pipeline.tokenize.encode import encode_passes as passes
 from tests.refusals import refused
@@ -11,20 +19,51 @@ from tests.refusals import refused
 COUNT = 60
 
 
-def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
-    trees = []
+@pytest.mark.parametrize("name", list_trainable())
+def test_units_and_threads_do_not_change_the_tokenizer(tmp_path, monkeypatch, name):
+    """The files are those of one thread that learns from the sampled texts in order of uid."""
+    documents = passes.documents(COUNT)
+    budget = 20_000
+    kept = [one for one in documents if not is_heldout(one.uid, passes.HELDOUT, passes.SEED)]
+    share = budget / sum(len(one.text.encode()) for one in kept)
+    texts = [
+        one.text
+        for one in sorted(kept, key=lambda one: one.uid)
+        if fraction(one.uid, "tokenizer", passes.SEED) < share
+    ]
+    assert 0 < len(texts) < len(kept)
 
-    for number in (1, 4):
-        source = passes.write_parts(tmp_path / f"clean{number}", passes.documents(COUNT), number)
-        counts = passes.train(source, tmp_path / f"out{number}", size=600, budget=20_000)
-        assert counts["skipped"]["over_budget"] > 0
-        trees.append(files_of(tmp_path / f"out{number}"))
+    monkeypatch.setattr(sample, "_RANGE_BYTES", 4096)
+    for parts in (1, 4):
+        source = passes.write_parts(tmp_path / f"clean{parts}", documents, parts)
+        passes.train(source, tmp_path / f"out{parts}", name=name, size=600, budget=budget)
 
-    assert trees[0] == trees[1]
+    monkeypatch.setattr(byte_bpe, "os", SimpleNamespace(environ={}))  # no threads
+    chosen = TOKENIZERS.resolve({"name": name, "size": 600})
+    folder = tmp_path / "direct" / "tokenizer"
+    save_tokenizer(chosen.type.train(iter(texts), chosen.options, folder), name, folder)
 
-    names = ("name", "published.json", "tokenizer.json", "vocabulary.json")
+    wanted = files_of(tmp_path / "direct")
+    assert "tokenizer/vocabulary.json" in wanted
+    assert files_of(tmp_path / "out1") == files_of(tmp_path / "out4") == wanted
 
-    assert sorted(trees[0]) == [f"tokenizer/{name}" for name in names]
+
+def test_the_library_counts_with_all_cores_and_in_one_thread_afterwards(tmp_path):
+    """Words are counted by threads of the library, which workers switch off for encoding."""
+    program = """
+import os, sys, pathlib
+from clozeline.memory import find_cores
+from clozeline.pipeline.registries import TOKENIZERS
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.pop("RAYON_NUM_THREADS", None)
+chosen = TOKENIZERS.resolve({"name": "byte_bpe", "size": 500})
+count = lambda: len(os.listdir("/proc/self/task"))
+before = count()
+tokenizer = chosen.type.train(["the mask"] * 2000, chosen.options, pathlib.Path(sys.argv[1]))
+assert count() - before == find_cores(), (before, count())
+assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True)
 
 
 def test_too_little_text_is_said_plainly(tmp_path, caplog):
