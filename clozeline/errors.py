@@ -86,6 +86,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def share_text(share: float) -> str:
+    """Return a share as `12.3 %`; one that is not 0 never reads 0."""
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
 def join_names(names: Iterable[object], limit: int = 12) -> str:
     """Return the first `limit` names in alphabetical order, and how many more there are."""
     ordered = sorted(map(str, names))

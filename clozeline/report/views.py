@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from clozeline.errors import share_text
+
 _QUANTITY: Final = re.compile(
     r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B|[kMG]))?|[\d,]+ (min|h) \d+ (s|min)"
 )
@@ -124,9 +126,12 @@ class Bars:
             total = sum(count for _, count in others)
             items = [*items[: _BARS - 1], (f"{len(others):,} others", total)]
         full = self.total or max((count for _, count in items), default=1)
-        share = " · {:.1f} %" if self.total else ""
         return [
-            (name, f"{count:,}{share.format(100 * count / full)}", min(1, count / full))
+            (
+                name,
+                f"{count:,}{f' · {share_text(count / full)}' * bool(self.total)}",
+                min(1, count / full),
+            )
             for name, count in items
         ]
 

@@ -10,6 +10,7 @@ from clozeline.pipeline.registries import FilterComponent
 
 STEP_KEYS: Final[Mapping[str, str]] = {
     "too_long": "limits.text_chars",
+    "line_bytes": "limits.line_bytes",
     "empty": "input",
     "empty_side": "input",
     **EXTRACTION_KEYS,

@@ -41,12 +41,18 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     name = "clean"
     in_heldout = True
-    cpu_seconds_per_mb = 1.2
+    cpu_seconds_per_mb = 0.48
     writes_documents = True
     equations = (
         *REWRITE_EQUATIONS,
         Equation(
             ["records_in"], ["malformed", "excluded", ("ignored", EACH), "documents_in"], "record"
+        ),
+        Equation(
+            ["bytes_in"],
+            ["malformed_bytes", "bytes_lost", "without_records"],
+            "byte",
+            is_partial=True,
         ),
     )
 
@@ -168,7 +174,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         noticed = (
             ("", {**counts["notes"], **counts["ignored"], **counts.get("repairs", {})}),
             ("", _prefix("characters changed:", counts.get("normalized", {}))),
-            ("byte", {**lost, **without}),
+            ("byte", {**lost, **without, **counts.get("malformed_bytes", {})}),
             *self._list_unmatched(counts),
         )
 
@@ -182,8 +188,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
         return replace(
             row,
-            dropped=(("file", skipped), *row.dropped, *noticed),
-            totals={**row.totals, "byte": counts.get("bytes_in", 0)},
+            dropped=(
+                ("file", skipped),
+                *(group for group in row.dropped if group[0] != "byte"),
+                *noticed,
+            ),
         )
 
     def ruling_key(self, reason: str) -> str:

@@ -35,6 +35,7 @@ class CleanCounts(Counts, total=False):
     ignored: dict[str, int]  # records that are no texts, such as requests and headers
     excluded: dict[str, int]
     malformed: dict[str, int]
+    malformed_bytes: dict[str, int]  # their stored bytes, where the reader knows them
     excluded_by: dict[str, int]
     """documents and input ranges that were skipped, by the line number of `exclude`"""
     files_skipped: dict[str, int]  # files that folders skip by their names, by suffix
@@ -133,6 +134,8 @@ class UnitCounts:
                 Rejection.from_record(self._source, skipped.locator, skipped.reason, detail)
             )
 
+        if skipped.size:
+            self.add({"malformed_bytes": {skipped.reason: skipped.size}})
         if skipped.lost_bytes:
             self.add({"bytes_lost": {self._source: skipped.lost_bytes}})
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from clozeline.errors import share_text
 from clozeline.pipeline.execution.unit_record import require_equal
 
 _CHARACTER_UNIT: Final = "character"
@@ -38,6 +39,8 @@ class Equation:
     unit: str = ""
     """what the stage reads (left) and writes or drops (right), such as `document`; empty: tables do
     not show the equation"""
+    is_partial: bool = False
+    """true if the right side is only a part of the left one, such as the bytes that were lost"""
     within: tuple[str, ...] = ()
     """names above the counts; the equation holds for each entry that `EACH` matches: `("sets",
     EACH, EACH)`"""
@@ -47,6 +50,8 @@ class Equation:
 
         A missing count is 0.
         """
+        if self.is_partial:
+            return
         for labels, inner in _entries(counts, self.within):
             require_equal(
                 f"{where} {'/'.join(labels)}".rstrip(),
@@ -156,14 +161,26 @@ class StageRow:
                 yield noun, reasons
 
     def amounts(self, name: str, *cost: str) -> Iterator[tuple[str, ...]]:
-        """Yield name, input, output and share of removed characters, and those of the sets.
+        """Yield name, input, output and shares of what was removed, and those of the sets.
 
+        The shares are that of the characters of documents, and that of the bytes of the input.
         `cost` are further cells of the stage.
         """
-        share = f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
-        yield name, self.amount_in, self.amount_out, share, *cost
+        shares = self.shares()
+        cut = [share_text(shares["character"])] if "character" in shares else []
+        if shares.get("byte"):
+            cut.append(f"{share_text(shares['byte'])} of bytes")
+        yield name, self.amount_in, self.amount_out, "\n".join(cut), *cost
         for label, part in self.parts:
             yield from part.amounts(f"· {label}", *[""] * len(cost))
+
+    def shares(self) -> dict[str, float]:
+        """Return the share that was dropped or cut of each unit whose total is known."""
+        dropped = Counter[str](character=sum(self.cut.values()))
+        for unit, reasons in self.dropped:
+            dropped[unit] += sum(reasons.values())
+        totals = {**self.totals, "character": self.characters}
+        return {unit: dropped[unit] / total for unit, total in totals.items() if total}
 
     def remarks(self) -> Iterator[str]:
         """Yield what was dropped or cut, and further remarks."""

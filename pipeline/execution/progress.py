@@ -186,9 +186,6 @@ class RunningPass:
         seconds = self._seconds
         left = self._seconds_left
         row = self._row
-        dropped: Counter[str] = Counter()
-        for unit, reasons in row.dropped:
-            dropped[unit] += sum(reasons.values())
         totals = {unit: count for unit, count in row.totals.items() if count}
         return {
             "stage": self._stage.name,
@@ -198,7 +195,7 @@ class RunningPass:
             "workers": self.seen.get("workers"),
             "read_per_second": {f"{unit}s": count / seconds for unit, count in totals.items()},
             "written_bytes_per_second": self._bytes / seconds,
-            "dropped_shares": {f"{unit}s": dropped[unit] / totals[unit] for unit in totals},
+            "dropped_shares": {f"{unit}s": share for unit, share in row.shares().items()},
             "estimated_end": None if left is None else time.time() + left,
         }
 

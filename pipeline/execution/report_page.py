@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.configuration.config import flatten
-from clozeline.errors import plural
+from clozeline.errors import plural, share_text
 from clozeline.files import read_text
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
@@ -117,7 +117,7 @@ def _summarize(rows: Iterable[StageRow], counts: Sequence[Mapping[str, Any]]) ->
     dropped = chain.from_iterable(named for noun, named in reasons if noun == "document")
     share = kept[-1] / max(1, total)
     return (
-        f"Of {plural(total, 'document')}, {kept[-1]:,} ({share:.1%}) remain. Dropped: "
+        f"Of {plural(total, 'document')}, {kept[-1]:,} ({share_text(share)}) remain. Dropped: "
         f"{', '.join(dropped) or 'none'}."
     )
 

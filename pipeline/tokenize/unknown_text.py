@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from clozeline.errors import share_text
 from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer, UnknownReason
 
 NOTICED_SHARE: Final = 0.01
@@ -133,12 +134,12 @@ class UnknownShares:
         )
         shares = self.language_shares()
         shown = [
-            f"{language} {percent(share)}"
+            f"{language} {share_text(share)}"
             for language, share in list(shares.items())[:_MOST_SHOWN_LANGUAGES]
         ]
         others = len(shares) - len(shown)
         languages = ", ".join(shown) + (f" and {others} more" if others else "")
-        return f"unknown: {amounts} ({percent(self.share)}): {languages}"
+        return f"unknown: {amounts} ({share_text(self.share)}): {languages}"
 
     def is_noticed(self) -> bool:
         """Return whether more than 1 % of all characters, or of a language, are unknown."""
@@ -161,11 +162,6 @@ class UnknownShares:
     def message(self) -> str:
         """Return the summary, followed by a line for each reason."""
         return "\n".join((self.summary(), *(f"  {line}" for line in self.explanation())))
-
-
-def percent(share: float) -> str:
-    """Return a share as `12.3 %`; a small share has more digits, so that it never reads 0."""
-    return f"{100 * share:.1f} %" if share >= 0.001 or not share else f"{100 * share:.2g} %"
 
 
 _REMEDIES: Final = {

@@ -22,13 +22,13 @@ from tokenizers import Tokenizer, models, trainers
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, plural
+from clozeline.errors import ConfigurationError, plural, share_text
 from clozeline.pipeline.tables import read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.published.folders import SOURCE, find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
-from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from clozeline.tools.command import OutputPath, UserPath, run_as_script, run_tool
 from clozeline.tools.output_folder import new_folder
 
@@ -135,7 +135,8 @@ def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator
 
     if not shares[0].share:
         return
-    yield f"  unknown characters {percent(shares[0].share)} before, {percent(shares[1].share)} now"
+    first, last = (share_text(each.share) for each in shares)
+    yield f"  unknown characters {first} before, {last} now"
     yield from (f"  still unknown: {line}" for line in shares[1].explanation())
     if UnknownReason.LETTERS.value in shares[1].reasons:
         yield "  letters of fewer words than min_frequency, or beyond `pieces`, are not added"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, share_text
 from clozeline.run_status import UNKNOWN, read_status
 from clozeline.terminal import Terminal, size_text
 from clozeline.tools.command import UserPath, run_as_script, run_tool
@@ -96,9 +96,9 @@ def _format(name: str, shown: str, value: object) -> str:
     if name in _TIMES:
         with suppress(ValueError, OverflowError):  # no date of a calendar
             return datetime.fromtimestamp(value).astimezone().isoformat(" ", "seconds")
-    if "bytes" in name:
-        return size_text(value)
-    return f"{value:.1%}" if shown.startswith("dropped") else f"{value:,.4g}"
+    if shown.startswith("dropped"):
+        return share_text(value)
+    return size_text(value) if "bytes" in name else f"{value:,.4g}"
 
 
 def main(arguments: Sequence[str]) -> int:

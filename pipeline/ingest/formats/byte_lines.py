@@ -108,6 +108,8 @@ class ByteLines:
     """offsets of members of a compressed file in the stream and in the file, up to the last read"""
     _stop: int = sys.maxsize
     """offset of the last line of a range of a compressed file"""
+    length: int = 0
+    """stored bytes of the line that was yielded last; 0 in a compressed file"""
 
     def __iter__(self) -> Generator[tuple[int, Line], None, None]:
         with open_input(self.path) as file:
@@ -122,10 +124,14 @@ class ByteLines:
             end = self.end if following is None else following
             if start is None or start >= end:
                 return
+            behind = 0
+            if following is None:
+                most = self.limits.decompressed_bytes
+                behind = (_find_next_line(file, end, most) or end + most) - end
             pieces = _read_range(file, start, end)
             if start == 0:
                 pieces = recode_utf16(pieces)
-            yield from self._split(pieces, start, is_cut=following is None)
+            yield from self._split(pieces, start, behind)
 
     def locate(self, offset: int) -> tuple[int, str]:
         """Return the locator of a line, and the end of its type; `offset` never decreases.
@@ -153,6 +159,7 @@ class ByteLines:
             damaged = line.member if isinstance(line, Damage) else 0
             if damaged >= last or offset > self._stop:
                 return
+            self.length = 0
             if offset or damaged or not self.start:
                 yield offset, line
 
@@ -170,12 +177,9 @@ class ByteLines:
                 return
 
     def _split(
-        self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False
+        self, pieces: Iterator[bytes | Damage], at: int, behind: int = 0
     ) -> Iterator[tuple[int, Line]]:
-        """Yield the lines of pieces.
-
-        With `is_cut`, the last line continues behind the pieces and is too long.
-        """
+        """Yield the lines of pieces; a last line with bytes `behind` them is too long."""
         limit = self.limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
@@ -196,6 +200,7 @@ class ByteLines:
             for line in lines:
                 parts.append(line)
                 length += len(line)
+                self.length = length
                 yield at, b"".join(parts) if length <= limit else Damage("line_bytes")
                 at = at + length + 1
                 parts = []
@@ -206,7 +211,8 @@ class ByteLines:
             parts = [*parts, rest] if length <= limit else []
 
         if length:
-            is_short = length <= limit and not is_cut
+            is_short = length <= limit and not behind
+            self.length = length + behind
             yield at, b"".join(parts) if is_short else Damage("line_bytes")
 
 

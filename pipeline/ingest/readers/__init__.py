@@ -78,6 +78,8 @@ class SkippedRecord:
     """number of its first line in the file, from 1; 0: unknown"""
     lost_bytes: int = field(default=0, compare=False)
     """undecodable bytes of a compressed file at this point"""
+    size: int = field(default=0, compare=False)
+    """stored bytes of a malformed record; 0: unknown"""
     cells: tuple[str, ...] = field(default=(), compare=False)
     """texts of a damaged row, where `RowReader.keep_rows` was called"""
 

@@ -419,8 +419,8 @@ class LineFileReader(EncodedReader):
                 item = item._replace(locator_type=item.locator_type + suffix)
             if lines.is_after_damage and not (is_record and self.self_delimiting):
                 item = SkippedRecord("note", "resync")
-            elif isinstance(item, SkippedRecord) and start == 0:
-                item = replace(item, line=number)
+            elif isinstance(item, SkippedRecord):
+                item = replace(item, line=0 if start else number, size=lines.length)
             yield item
 
     def _make_item(self, line: Line, offset: int, path: InputFile) -> Item:

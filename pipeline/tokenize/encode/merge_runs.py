@@ -37,7 +37,7 @@ from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.stage_files import open_tokenizer, open_vocabulary
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import RecordedFile
 
@@ -104,8 +104,8 @@ class AssignCodes(Unit[EncodeCounts]):
         """Warn of unknown text; raise ConfigurationError if it exceeds `max_unknown`."""
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
-                f"{percent(unknown.share)} of the characters would become unknown tokens, the "
-                f"limit is {percent(self.max_unknown)}\n{unknown.message()}\n  or raise "
+                f"{100 * unknown.share:.3g} % of the characters would become unknown tokens, the "
+                f"limit is {100 * self.max_unknown:.3g} %\n{unknown.message()}\n  or raise "
                 "encode.max_unknown, up to 1, to encode these texts nevertheless"
             )
         if unknown.is_noticed():

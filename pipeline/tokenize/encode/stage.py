@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.configuration.config import to_data
-from clozeline.errors import ConfigurationError, plural
+from clozeline.errors import ConfigurationError, plural, share_text
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.plan import power_of_two
 from clozeline.pipeline.execution.shuffle import Shuffle
@@ -51,7 +51,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     name = "encode"
     after = ("tokenizer",)
     in_heldout = True
-    cpu_seconds_per_mb = 0.31
+    cpu_seconds_per_mb = 0.19
     needs = ("clean",)
     equations = (
         *Stage.equations,
@@ -244,9 +244,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         remarks = [UnknownShares.of(counts).summary(), explain_unsplit(unsplit, wanted)]
         if held_out := counts.get("held_out"):
             copies = held_out["copies"]
-            share = 100 * copies / held_out["documents"]
+            share = share_text(copies / held_out["documents"])
             remarks.append(
-                f"{copies:,} of {held_out['documents']:,} held-out texts ({share:.1f} %) are also "
+                f"{copies:,} of {held_out['documents']:,} held-out texts ({share}) are also "
                 "training texts: the key dedup removes copies"
             )
         notes = tuple(filter(None, [*remarks, lacks if absent else ""]))

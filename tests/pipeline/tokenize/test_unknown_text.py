@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers
 
+from clozeline.errors import share_text
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
-from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from tests.pipeline.tokenize.published.published_folders import library
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
@@ -236,5 +237,5 @@ def test_sums_of_languages_and_what_is_told():
 
     assert not UnknownShares.of(counts).is_noticed(), "1 % is not above 1 %"
     assert UnknownShares.of({}).summary() == ""
-    shown = [percent(share) for share in (0.0, 0.5, 0.00012, 1.0)]
-    assert shown == ["0.0 %", "50.0 %", "0.012 %", "100.0 %"]
+    shown = [share_text(share) for share in (0.0, 0.5, 0.00012, 1.0)]
+    assert shown == ["0.0 %", "50.0 %", "< 0.1 %", "100.0 %"]

@@ -55,8 +55,29 @@ def test_a_finished_run_says_what_its_report_says(tmp_path, capsys):
 
     table = capsys.readouterr().out
 
-    assert "25.0%" in table
+    assert "25.0 %" in table
     assert f"process {status['pid']} on" in table
+
+
+def test_a_run_tells_the_share_of_bytes_of_one_line_that_is_too_long(tmp_path, capsys):
+    words = words_of(tmp_path, [GOOD] * 200)
+    path = tmp_path / "in.jsonl"
+    short = path.read_bytes().removesuffix(b"{broken")
+    path.write_bytes(short + b"x" * (9 * len(short)))  # 90.0 % of the bytes, 0.5 % of the lines
+
+    assert run_stage("clean", [*words, "limits.line_bytes=1000"]) == 0
+
+    told = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+    _, status = shown(tmp_path, capsys)
+
+    assert status["dropped_shares"] == {
+        "documents": 0,
+        "records": 1 / 201,
+        "bytes": 0.9,
+        "characters": 0,
+    }
+    assert " 90.0 % of bytes" in told
+    assert "were dropped for one reason: line_bytes (limits.line_bytes)" in told
 
 
 def test_a_run_that_fails_says_why(tmp_path, capsys):
