@@ -274,7 +274,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     name = "corrupt"
     after = ("group",)
     in_heldout = True
-    cpu_seconds_per_mb = 0.022
+    cpu_seconds_per_mb = 0.016
     equations = (_SAMPLE_EQUATION,)
     needs = ("group",)
 

@@ -25,7 +25,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
     name = "dedup"
     after = ("clean",)
-    cpu_seconds_per_mb = 0.16
+    cpu_seconds_per_mb = 0.034
     needs = ("clean",)
     writes_documents = True
     equations = REWRITE_EQUATIONS

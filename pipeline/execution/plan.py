@@ -134,6 +134,15 @@ class Plan:
         return tuple(_name_unit(unit[0], sizes[unit[0].source]) for unit in self.units)
 
     @cached_property
+    def _sizes(self) -> dict[str, int]:
+        sizes = (sum(each.end - each.start for each in unit) for unit in self.units)
+        return dict(zip(self.names, sizes, strict=True))
+
+    def weigh(self, units: Iterable[str]) -> int:
+        """Return the bytes of units, and 1 for each; other units than the plan's are equal."""
+        return sum(1 + self._sizes.get(unit, 0) for unit in units)
+
+    @cached_property
     def compared(self) -> frozenset[int]:
         """Units of inputs with `role: compare`, whose documents no stage writes behind `dedup`."""
         sources = {each["source"] for each in self.inputs if each.get("role") == "compare"}

@@ -19,7 +19,13 @@ from clozeline.errors import message_text
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.report_page import accounting, source_table
 from clozeline.pipeline.execution.stages import Stage, StageSummary
-from clozeline.pipeline.execution.unit_record import RECORDS, Counts, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import (
+    MARKER_ENDING,
+    RECORDS,
+    Counts,
+    UnitRecord,
+    add_counts,
+)
 from clozeline.repair import explain
 from clozeline.report.terminal_view import print_view
 from clozeline.report.views import Part, Section
@@ -41,6 +47,9 @@ class Progress:
 
     def __init__(self, detail: Detail = "usual") -> None:
         self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
+        self.expected: dict[str, float] = {}
+        """seconds that each stage to come is expected to take"""
+        self._before = self._own = self._started = self._begun = 0.0
         self._status: StatusFile | None = None
         self._reports = Reporting("the run continues without it")
         self._detail = detail
@@ -70,6 +79,26 @@ class Progress:
         if self._status is not None:
             self._status.note(**fields)
 
+    def begin(self, stage: str) -> None:
+        """Begin a stage; the clock of the run starts with the first one that has work."""
+        self._begun = time.monotonic()
+        self._before += self._own
+        self._own = self.expected.pop(stage, 0.0)
+        if not self._before:
+            self._started = self._begun
+        self.note(stage=stage, **{"pass": None}, units_done=None, units_left=None)
+
+    def _seconds_left(self, running: RunningPass) -> float:
+        return seconds_left(
+            self._before,
+            self._own,
+            sum(self.expected.values()),
+            self._begun - self._started,
+            running.started - self._started,
+            time.monotonic() - self._started,
+            running.share,
+        )
+
     @contextmanager
     def follow(self, running: RunningPass) -> Iterator[Callable[..., None]]:
         """Show how many units of a pass have finished; call the yielded function repeatedly.
@@ -80,6 +109,7 @@ class Progress:
 
         def note(*, moved: bool) -> None:
             totals = add_counts(deepcopy(before), running.totals)
+            running.left = self._seconds_left(running) if self._own else None
             self.note(moved=moved, totals=totals, **running.describe())
 
         is_live = self.console.is_terminal and self._detail == "usual"
@@ -123,11 +153,14 @@ class RunningPass:
         self.seen: dict[str, int] = {}
         """what the executor knows: `workers` seen in the last minute, `units_retried`, and
         `worker_deaths`"""
+        self.started = time.monotonic()
+        self.left: float | None = None
+        """expected seconds until the run ends"""
         self._stage = stage
         self._work = work
+        self._running = 0
         self._waiting = {UnitRecord.path(stage.folder, work, unit).name: unit for unit in units}
-        self._started = time.monotonic()
-        self._due = self._started
+        self._due = self.started
         self._counts: Counts = {}
         self._bytes = 0
 
@@ -137,30 +170,37 @@ class RunningPass:
             return False
         folder = self._stage.folder / RECORDS / self._work
         with suppress(FileNotFoundError):
-            for name in self._waiting.keys() & os.listdir(folder):  # noqa: PTH208 (many)
+            names = os.listdir(folder)  # noqa: PTH208 (many)
+            for name in self._waiting.keys() & names:
                 unit = self._waiting.pop(name)
                 record = self.records[unit] = UnitRecord.read(folder / name)
                 if record is not None:
                     add_counts(self._counts, record.counts)
                     self._bytes += record.total_bytes
+            self._running = sum(name.endswith(MARKER_ENDING) for name in names)
         self._due = time.monotonic() + _INTERVAL_S
         return True
 
     @property
     def _seconds(self) -> float:
-        return max(time.monotonic() - self._started, 1e-9)
+        return max(time.monotonic() - self.started, 1e-9)
 
     @property
-    def _seconds_left(self) -> float | None:
-        done = len(self.records)
-        return len(self._waiting) * self._seconds / done if done else None
+    def share(self) -> float | None:
+        """Share of the bytes that is done, half of each running unit too; None before the first."""
+        if not self.records:
+            return None
+        weigh = self._stage.plan.weigh
+        done = weigh(self.records)
+        half = 1 + self._running / 2 / len(self.records)
+        return min(1.0, done * half / (done + weigh(self._waiting.values())))
 
     @property
     def text(self) -> str:
-        """Finished units, and the time left."""
+        """Finished units, and the time left of the run."""
         part = "" if self._work == "main" else f" · {self._work}"
         done = len(self.records)
-        left = "" if self._seconds_left is None else f", {time_left(self._seconds_left)}"
+        left = "" if self.left is None else f", {time_left(self.left)}"
         return f"{self._stage.name}{part}: {done:,}/{done + len(self._waiting):,} units{left}"
 
     @property
@@ -184,7 +224,6 @@ class RunningPass:
     def describe(self) -> dict[str, object]:
         """Return the fields of status.json: position, speed, share of what was dropped, end."""
         seconds = self._seconds
-        left = self._seconds_left
         row = self._row
         totals = {unit: count for unit, count in row.totals.items() if count}
         return {
@@ -196,8 +235,34 @@ class RunningPass:
             "read_per_second": {f"{unit}s": count / seconds for unit, count in totals.items()},
             "written_bytes_per_second": self._bytes / seconds,
             "dropped_shares": {f"{unit}s": share for unit, share in row.shares().items()},
-            "estimated_end": None if left is None else time.time() + left,
+            "estimated_end": None if self.left is None else time.time() + self.left,
         }
+
+
+def seconds_left(
+    before: float,
+    own: float,
+    after: float,
+    begun: float,
+    pass_begun: float,
+    now: float,
+    share: float | None,
+) -> float:
+    """Return the seconds left of a run, at its pace so far.
+
+    Args:
+        before: seconds that the earlier stages were expected to take.
+        own: those of this stage.
+        after: those of the stages to come.
+        begun: seconds of the run at which the stage began.
+        pass_begun: those at which its pass began.
+        now: those until now.
+        share: of the pass that is done; None: unknown, as much as the time tells.
+    """
+    pace = begun / before if before else 1.0
+    done = min(((now if share is None else pass_begun) - begun) / pace, own)
+    done += before + (share or 0.0) * (own - done)
+    return (before + own + after - done) * (now / done if done else pace)
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, join_names, plural
 from clozeline.files import choose_page_path, writing
+from clozeline.memory import find_cores
 from clozeline.output_lock import hold_output
 from clozeline.pipeline.execution.contents import INPUT_CHANGED
 from clozeline.pipeline.execution.plan import NO_INPUT, PLAN_STAGE, Plan, load_plan
@@ -79,6 +80,7 @@ def run_recipe(
             plan = load_plan(recipe, verify=verify, store=PLAN_STAGE in names)
             previews = preview_stages(recipe, names, plan, known.fork(), verify, force)
         refuse_other_code(previews, force)
+        progress.expected = {each.stage: each.seconds for each in previews}
         changed = [each.stage for each in previews if each.changed]
         if not recipe.input and PLAN_STAGE in changed:
             raise ConfigurationError(NO_INPUT)
@@ -181,14 +183,18 @@ class StagePreview:
     def cpu_seconds(self) -> float:
         """Expected CPU seconds of these units: measured ones stand for the others."""
         units = sum(len(state.work.units) for state in self.run.states)
-        measured = [
-            state.unit_seconds * len(state.changed)
-            for state in self.run.states
-            if state.unit_seconds is not None
-        ]
-        if measured or not units:
+        measured = [state.seconds for state in self.run.states if state.seconds is not None]
+        if measured:
             return sum(measured)
-        return self.first_seconds * self.most_units / units
+        return self.first_seconds * (self.most_units / units if units else self.changed)
+
+    @property
+    def seconds(self) -> float:
+        """Expected seconds of these units on the workers."""
+        config = self.run.stage.recipe.executor
+        workers = config.workers or config.tasks or find_cores()
+        units = [len(state.changed) for state in self.run.states]
+        return self.cpu_seconds / max(1, min(workers, max(units, default=workers)))
 
     def cells(self) -> tuple[str, ...]:
         """Return stage, units, kept units, units to make and CPU time."""
@@ -208,7 +214,7 @@ class StagePreview:
             yield f"the recipe no longer names {label}, which stays; to remove it: rm -r {path}"
         for output, count in self.run.not_reused.items():
             yield f"{plural(count, 'unit')} of {output}, {OTHER_CODE}, are made again here"
-        if self.changed and all(state.unit_seconds is None for state in self.run.states):
+        if self.changed and all(state.seconds is None for state in self.run.states):
             yield "first run"
             return
         if self.replaced:
@@ -229,7 +235,7 @@ class StagePreview:
                 "train_tokenizer=null tokenizer.path=KEPT to the command"
             )
         if any(
-            state.work.lists_units and state.changed and state.unit_seconds is not None
+            state.work.lists_units and state.changed and state.seconds is not None
             for state in self.run.states
         ):
             yield "published sets are written again: end trainings that read them first"

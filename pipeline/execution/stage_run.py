@@ -85,8 +85,9 @@ class PassState:
     """units that the stage of another output has, and its folder"""
     removed: Sequence[UnitRecord]
     """records of units that the pass no longer has"""
-    unit_seconds: float | None
-    """mean CPU seconds of a unit, from the records of the pass; None if there are none"""
+    seconds: float | None
+    """expected CPU seconds of the changed units, from the records of the pass; None if there are
+    none"""
 
     @property
     def changed(self) -> list[str]:
@@ -168,9 +169,11 @@ class StageRun(Generic[StageCounts]):
 
         if others or reused:
             self.known.forget_values()
-        seconds = [record.cpu_seconds for record in found.values() if record]
-        mean = sum(seconds) / len(seconds) if seconds else None
-        return PassState(work, arguments, reasons, waiting, reused, removed, mean)
+        measured = {name: record.cpu_seconds for name, record in found.items() if record}
+        weigh = self.stage.plan.weigh
+        pace = sum(measured.values()) / weigh(measured) if measured else None
+        seconds = pace and pace * weigh([*reasons, *waiting])
+        return PassState(work, arguments, reasons, waiting, reused, removed, seconds)
 
     def _find_unnamed_set(self, record: UnitRecord) -> str:
         """Return the published set that a record belongs to if the recipe does not name it."""
@@ -295,7 +298,7 @@ class StageRun(Generic[StageCounts]):
         """Run the units that must run, then sum counts and write the report."""
         start = time.monotonic()
         stage = self.stage
-        progress.note(stage=stage.name, **{"pass": None}, units_done=None, units_left=None)
+        progress.begin(stage.name)
         folder = self.stage.folder
         previous = read_report(folder)
         skipped = True

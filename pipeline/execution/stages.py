@@ -132,8 +132,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     parent_files: ClassVar[Mapping[str, ParentFile]] = {}
     """files of its folder that are parents of the sets of later stages, by the later stage"""
     cpu_seconds_per_mb: ClassVar[float] = 0.0
-    """CPU seconds per MB of text that `--plan` expects before the stage has run, measured with one
-    set on one core (docs/clusters.md)"""
+    """CPU seconds per MB of input that `--plan` expects before the stage has run, measured with 300
+    MB of English JSON lines"""
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
     )

@@ -312,7 +312,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     name = "group"
     after = ("encode",)
     in_heldout = True
-    cpu_seconds_per_mb = 0.026
+    cpu_seconds_per_mb = 0.043
     equations = (
         _TOKEN_EQUATION,
         _LANGUAGE_EQUATION,

@@ -13,10 +13,17 @@ from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.unit import CleanUnit
 from clozeline.pipeline.execution.arguments import Describer
 from clozeline.pipeline.execution.executors import _executor
-from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.execution.runner import preview_stages
 from clozeline.pipeline.execution.stage_run import run_units
-from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
-from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.pipeline.execution.unit_record import (
+    KnownRecords,
+    UnitRecord,
+    read_records,
+    require_equal,
+)
+from clozeline.pipeline.recipe import ExecutorConfig, load_default_recipe
 from tests.pipeline.execution.noting_steps import LongFirst, Noting, Waiting
 from tests.pipeline.execution.toy_stage import Gather, ToyStage, run_toy, tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
@@ -176,6 +183,20 @@ def test_a_plan_names_what_is_to_do_and_does_nothing(tmp_path, monkeypatch, caps
     assert [rows[stage][2] for stage in ("clean", "dedup", "encode")] == ["0", "0", "1"]
     assert main([*plan.words, *reuse]) == 0
     assert main([*plan.words, "reuse=[nowhere]"]) == 64
+
+
+def test_a_plan_expects_a_new_unit_to_take_as_long_for_a_byte(tmp_path):
+    """A file of 3 times the bytes is expected to take 3 times as long as the one before."""
+    words = [f"input={tmp_path}/*.jsonl", f"output={tmp_path / 'out'}", "clean.filters=[]"]
+    small = '{"text": "The river rose all night, and nobody slept in the village."}\n' * 500
+    (tmp_path / "a.jsonl").write_text(small)
+    assert run_stage("clean", words) == 0
+    (record,) = read_records(tmp_path / "out/clean")
+    (tmp_path / "b.jsonl").write_text(small * 3)
+    recipe, _ = load_default_recipe("clean", words)
+    (preview,) = preview_stages(recipe, ["clean"], load_plan(recipe), KnownRecords(), False, None)
+
+    assert preview.cpu_seconds == pytest.approx(3 * record.cpu_seconds, rel=1e-3)
 
 
 def raise_version(stage, monkeypatch):

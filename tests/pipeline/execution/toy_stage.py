@@ -97,7 +97,7 @@ def run_toy(
     executor = ExecutorConfig(name=name, tasks=tasks, workers=workers, options=options)
     recipe = Recipe(corpus="toy", output=output, executor=executor, keep_intermediates=keep)
     stage = ToyStage(recipe, fault, version)
-    stage.plan = Plan((), 1, ({"bytes": before},))
+    stage.plan = Plan((), 1, ({"source": "toy", "bytes": before},))
     run = StageRun(stage, KnownRecords(), verify=verify)
     with hold_output(output, lambda: None):
         return run.execute(Progress())
