@@ -17,7 +17,7 @@ ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
         bytes_in languages.en languages.und malformed_bytes.bad_json malformed_bytes.empty malformed_bytes.fields
         malformed_bytes.no_text notes.stop_words_unavailable
-        sources.default sources.pairs""",
+        sources.default sources.pairs text_bytes""",
     "dedup": """edited edits.lines edits.spans exact.clusters near.candidates near.clusters near.members
         pieces.pairs pieces.repeated sources.default sources.pairs without_key""",
     "decontaminate": """entries.full entries.short entries.too_frequent sources.default sources.pairs suites.contaminated
