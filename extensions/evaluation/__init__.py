@@ -3,5 +3,4 @@
 Files outside of `commands` import torch.
 """
 
-EXTRA = "lm-eval"
 NEEDS = ("tasks",)

@@ -127,40 +127,28 @@ class PerplexityOptions(Scored):
 class SuiteOptions(Scored):
     """Items that any language model can be scored on."""
 
-    suite: Annotated[Literal["blimp", "pairs", "lm_eval"], ChoosesMode()]
+    suite: Annotated[Literal["blimp", "pairs"], ChoosesMode()]
     """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK
-    and entity tracking; lm_eval: tasks of EleutherAI's harness"""
+    and entity tracking"""
     input: Path
     """file of the suite, or the folder with its files"""
     score: Score | None = None
     pairs: Positive | None = None
-    """blimp, pairs: maximum number of pairs per paradigm; default: all"""
+    """maximum number of pairs per paradigm; default: all"""
     baseline: Path | KeyedTexts | None = None
-    tasks: tuple[str, ...] = ()
-    """lm_eval: names of the tasks"""
     normalize: NormalForm = "prose"
-
-    def __post_init__(self) -> None:
-        if (self.suite == "lm_eval") != bool(self.tasks):
-            raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
 
     def scores(self, trained: TrainedModel) -> Scores:
         """Return the scores of the items."""
-        from clozeline.extensions.evaluation import lm_eval_tasks, minimal_pairs
+        from clozeline.extensions.evaluation import minimal_pairs
 
-        if self.suite == "lm_eval":
-            scores = lm_eval_tasks.task_scores(trained, self.tasks, self.input, self.normalize)
-            lines = lm_eval_tasks.task_lines
-        else:
-            scores = minimal_pairs.score(
-                trained, self.input, self.pairs, self.baseline, self.score, self.normalize
-            )
-            scores = {"suite": self.suite, **scores}
-            lines = minimal_pairs.pair_lines
-            if self.suite != "blimp":
-                del scores["published"]
-
-        return scores, lines({**scores, "step": trained.step})
+        scores = minimal_pairs.score(
+            trained, self.input, self.pairs, self.baseline, self.score, self.normalize
+        )
+        scores = {"suite": self.suite, **scores}
+        if self.suite != "blimp":
+            del scores["published"]
+        return scores, minimal_pairs.pair_lines({**scores, "step": trained.step})
 
 
 @config_class
