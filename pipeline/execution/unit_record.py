@@ -11,6 +11,7 @@ import gc
 import glob
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -283,7 +284,7 @@ def holds_records(folder: Path) -> bool:
     for path in chain((folder / RECORDS).glob("*/*.json"), [folder / "plan.json"]):
         with suppress(OSError, ValueError):
             if path.is_file():
-                read_canonical(path.read_bytes(), path)
+                read_canonical(path.read_bytes(), path, sys.maxsize)
                 return True
     return False
 

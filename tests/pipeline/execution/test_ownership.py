@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from clozeline.checksummed_json import write_canonical
 from clozeline.errors import PartialFailureError
+from clozeline.pipeline.execution.plan import PLAN_FORMAT
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_record import UnitRecord, holds_records
 from clozeline.pipeline.shards import open_shards
 from tests.pipeline.execution import toy_stage
 from tests.pipeline.execution.toy_stage import Square, ToyStage, run_toy
@@ -179,3 +181,13 @@ def test_a_vocabulary_that_may_change_is_told_before_and_can_be_kept(run, tmp_pa
 
     assert run("output=out")[0] == 0
     assert vocabulary() != before
+
+
+def test_a_plan_of_any_version_says_that_a_run_has_written(tmp_path):
+    """A start that is killed behind the plan leaves nothing else."""
+    path = tmp_path / "plan.json"
+    path.write_text("{}")
+    assert not holds_records(tmp_path)
+    for version in (1, PLAN_FORMAT, PLAN_FORMAT + 1):
+        path.write_bytes(write_canonical({"format": version}))
+        assert holds_records(tmp_path)
