@@ -8,6 +8,7 @@ plan holds no absolute path, so you can move or copy the inputs and every uid st
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -245,6 +246,17 @@ def _make_plan(
         )
 
     return Plan(ranges, shards, tuple(inputs), unit_bytes, tuple(streams))
+
+
+def check_inputs(recipe: Recipe) -> None:
+    """Refuse inputs that `load_plan` refuses, by the largest file of each suffix."""
+    files, _ = list_inputs(recipe.input, recipe.output)
+    by_size = sorted(files, key=lambda file: file.bytes)
+    largest = {(id(file.entry), suffix_of(file.path.name)): file for file in by_size}
+    try:
+        _make_plan(recipe, [*largest.values()], {}, defaultdict(str))
+    except ConfigurationError:
+        load_plan(recipe)  # its message counts all files
 
 
 def power_of_two(number: int) -> int:

@@ -26,7 +26,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_text
 from clozeline.model.checkpoints.published_forms import describe_export
 from clozeline.model.checkpoints.sources import NewModel
-from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.plan import check_inputs
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import InputEntry, Inputs, Recipe
 from clozeline.tools.command import OutputPath, run_as_script, run_tool
@@ -189,7 +189,7 @@ def write_project(
     recipe = validate(Recipe, data, str(files[0]))
     check_recipe(recipe)
     if any(text_sizes(source)):
-        load_plan(recipe)  # refuses what `clozeline pipeline` refuses
+        check_inputs(recipe)  # refuses what `clozeline pipeline` refuses
 
     training = train_yaml(folder, language, model, grouping_of(recipe), size)
     config = validate(TrainConfig, parse_yaml(training), str(files[1]))

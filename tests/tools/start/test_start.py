@@ -22,6 +22,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
+from clozeline.pipeline.ingest.readers import detect_reader
 from clozeline.pipeline.recipe import InputEntry, load_recipe
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
@@ -186,6 +187,28 @@ def test_each_command_of_the_files_is_one_line_that_runs(texts, tmp_path, capsys
         ]
     assert "recipe:bert" in files[1]
     assert "# export     as ModernBertForMaskedLM" in files[1]
+
+
+def test_of_many_files_one_of_each_suffix_is_checked(tmp_path, monkeypatch, capsys):
+    opened = []
+
+    def note(path, named=None):
+        opened.append(path.suffix)
+        return detect_reader(path, named)
+
+    monkeypatch.setattr("clozeline.pipeline.execution.plan.detect_reader", note)
+    (tmp_path / "in").mkdir()
+    for number in range(60):
+        (tmp_path / f"in/{number}.{'md' if number % 2 else 'txt'}").write_text("some words")
+
+    assert new([str(tmp_path / "mine"), f"input={tmp_path}/in"]) == 0
+    assert sorted(opened) == [".md", ".txt"]
+
+    for number in range(3):
+        (tmp_path / f"in/{number}.odd").write_text("some words")
+
+    assert new([str(tmp_path / "other"), f"input={tmp_path}/in"]) == 64
+    assert "files of this type (3)" in capsys.readouterr().err
 
 
 def with_text_in(column):
