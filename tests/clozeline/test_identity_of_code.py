@@ -4,6 +4,7 @@ run, of every kind."""
 import json
 import os
 import sys
+from itertools import islice
 
 import pytest
 
@@ -206,7 +207,7 @@ def plan_of(recipe):
 
 
 def description_of(stage, kind, name):
-    """Return the arguments of the units of the first pass, and the options that they share."""
+    """Return the arguments of the units of passes, and the options that they share."""
     if kind == "grouping":  # an objective names it
         return describe_algorithms([GROUPINGS.load_class(name)])
     if stage.name in ("corrupt", "tasks"):  # their passes need files
@@ -216,8 +217,10 @@ def description_of(stage, kind, name):
 
 def units_of(stage):
     describer = Describer()
-    work, *_ = stage.passes()
-    return [describer.describe(unit) for unit in work.units.values()], describer.options
+    passes = stage.passes()
+    works = passes if stage.name == "train_tokenizer" else [*islice(passes, 1)]
+    units = (unit for work in works for unit in work.units.values())
+    return [describer.describe(unit) for unit in units], describer.options
 
 
 @pytest.mark.parametrize("kind", OF_STAGES)

@@ -241,7 +241,7 @@ def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
     """Return whether neither content nor name of a file decide, so that `text` is a guess."""
     chosen = detect_reader(path)[0] if reader is None else reader
     readers = _load_readers(tuple(READERS.available()))
-    return chosen == _FALLBACK_READER and _match_suffix(readers, path) is None
+    return _match_suffix(readers, path) is None and chosen == _FALLBACK_READER
 
 
 def _match_content(readers: Readers, path: InputFile, head: bytes) -> str | None:

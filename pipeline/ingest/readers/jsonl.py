@@ -17,7 +17,7 @@ from clozeline.pipeline.ingest.readers._rows import (
 class JsonlReader(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
-    VERSION = 5
+    VERSION = 6
     self_delimiting = True
     suffixes = (".jsonl", ".ndjson", ".json")
     reasons = (*LineFileReader.line_reasons, "bad_json")

@@ -7,7 +7,7 @@ from clozeline.pipeline.ingest.readers._rows import LineFileReader
 class LinesReader(LineFileReader):
     """Reads each line as a document. Name it in the recipe: `reader: lines`."""
 
-    VERSION = 2
+    VERSION = 3
     reasons = LineFileReader.line_reasons
 
     def parse(self, line: str, offset: int, length: int) -> Item:

@@ -38,7 +38,7 @@ class TsvReader(RowReader, LineFileReader):
         `It is raining.<tab>Es regnet.`
     """
 
-    VERSION = 4
+    VERSION = 5
     has_header = True
     suffixes = (".tsv",)
     reasons = (*LineFileReader.line_reasons, "fields")

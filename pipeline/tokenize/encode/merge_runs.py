@@ -188,10 +188,10 @@ class MergeRuns(Unit[EncodeCounts]):
         if len(repeated):
             uid = uids[repeated[0]].tobytes().hex()
             raise IntegrityError(
-                f"shard {self.shard}: documents have the same uid as another one "
-                f"({len(repeated)} or more), first "
-                f"{uid}: two inputs share source name and position: give them different `source` "
-                "labels; or exported documents were read twice: name each export once"
+                f"shard {self.shard}: at least {len(repeated)} documents have the same uid as "
+                f"another one, first {uid}: two inputs share source name and position: give them "
+                "different `source` labels; or exported documents were read twice: name each "
+                "export once"
             )
 
     def _count_ids(self, rows: RowBatch, totals: NDArray[np.uint64]) -> NDArray[np.uint64]:
