@@ -56,10 +56,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
 
 
 def test_a_script_hides_no_library(tmp_path):
-    """`extensions/evaluation/commands/evaluate.py` and the library `evaluate` have one name.
-
-    The harness imports the library.
-    """
+    """`extensions/evaluation/commands/evaluate.py` and the library `evaluate` have one name."""
     (tmp_path / "evaluate.py").write_text("CASES = 7\n")
     probe = tmp_path / "probe.py"
     probe.write_text(
