@@ -33,17 +33,13 @@ r"""A line without its `\n`, or why it is none: the damage of a compressed file,
 def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
     """Return the offset of the first line that starts at `position` or later, or the file size.
 
-    In a compressed file, only its start is known to start a line; return the file size otherwise.
-
-    If no line ends within `line_bytes`, return `position`, which is inside a line that is too long:
-    no unit reads a file of one line to its end. `ByteLines` never reads a part of that line as
-    another line.
+    In a compressed file, only its start is known to start a line; return the file size otherwise,
+    and if no line ends within `line_bytes`: the unit in which such a line starts counts all of it.
     """
     with path.open("rb") as file:
-        if position and detect_codec(file.read(16)) is not None:
-            return path.stat().st_size
-        start = _find_next_line(file, position, line_bytes + 1)
-    return position if start is None else start
+        is_packed = position and detect_codec(file.read(16)) is not None
+        start = None if is_packed else _find_next_line(file, position, line_bytes + 1)
+    return path.stat().st_size if start is None else start
 
 
 def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:

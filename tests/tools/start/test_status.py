@@ -59,13 +59,14 @@ def test_a_finished_run_says_what_its_report_says(tmp_path, capsys):
     assert f"process {status['pid']} on" in table
 
 
-def test_a_run_tells_the_share_of_bytes_of_one_line_that_is_too_long(tmp_path, capsys):
+@pytest.mark.parametrize("cut", [[], ["plan.unit_bytes=4096"]], ids=["one unit", "many"])
+def test_a_run_tells_the_share_of_bytes_of_one_line_that_is_too_long(tmp_path, capsys, cut):
     words = words_of(tmp_path, [GOOD] * 200)
     path = tmp_path / "in.jsonl"
     short = path.read_bytes().removesuffix(b"{broken")
     path.write_bytes(short + b"x" * (9 * len(short)))  # 90.0 % of the bytes, 0.5 % of the lines
 
-    assert run_stage("clean", [*words, "limits.line_bytes=1000"]) == 0
+    assert run_stage("clean", [*words, "limits.line_bytes=1000", *cut]) == 0
 
     told = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     _, status = shown(tmp_path, capsys)
