@@ -112,15 +112,14 @@ def main() -> int:
         ours += (f"executor.workers={options.workers}",)
         module = "benchmarks.peers.datatrove_text"
         theirs = (sys.executable, "-m", module, folder / "in", folder / "theirs", options.workers)
-        figures = [measure(*command) for command in (ours, theirs)]
+        our_figures, their_figures = measure(*ours), measure(*theirs)
         kept = [_count_ours(folder / "ours"), _count_theirs(folder / "theirs" / "kept")]
 
     units = ("s on the wall", "CPU s", "MB of private memory")
+    case = f"{options.megabytes:g} MB of text, {options.workers} workers"
     claims = [
-        Claim(
-            f"{options.megabytes:g} MB of text, {options.workers} workers", unit, *pair, "datatrove"
-        )
-        for unit, pair in zip(units, zip(*figures, strict=True), strict=True)
+        Claim(case, unit, mine, peer, "datatrove")
+        for unit, mine, peer in zip(units, our_figures, their_figures, strict=True)
     ]
     told = f"documents that are left: {kept[0]:,} and {kept[1]:,}"
     return finish(claims, options.json, f"{told}; {system_load()}")
