@@ -42,6 +42,7 @@ ONLY_PARSED = (
     r"aws s3 cp \S.*",
     r"cp -r docs/mylab \.",
     r"cp -r data/web/train_tokenizer/tokenizer kept",
+    r"lm_eval .*",  # of a program that is not a dependency
     r"pip install \./mylab",
     # of that package, which is installed and used in tests/clozeline/test_plugins.py
     r"clozeline (capitals|check|pipeline|train) .*\b(shouting|rar\w+|graded_tokens|one\.txt)\b.*",
