@@ -34,6 +34,8 @@ RECIPE = {
     "dedup": {"exact": None, "near": {"ngram": 5, "bands": 14, "rows": 8}},
 }
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_PROSE = re.compile(r"[A-Z][A-Za-z ,'-]{38,398}[.!?]")
+"""A sentence without code, which the filters keep."""
 
 
 def read_sentences(most: int) -> list[str]:
@@ -45,7 +47,7 @@ def read_sentences(most: int) -> list[str]:
         text = path.read_text(encoding="utf-8", errors="ignore")
         for docstring in re.findall(r'"""(.*?)"""', text, re.DOTALL):
             sentences = _SENTENCE.split(" ".join(docstring.split()))
-            found.update(dict.fromkeys(each for each in sentences if 40 <= len(each) <= 400))
+            found.update(dict.fromkeys(filter(_PROSE.fullmatch, sentences)))
         if len(found) > most:
             break
     return [*found][:most]
