@@ -1,14 +1,18 @@
+import gzip
+import json
 from types import SimpleNamespace
 
 from clozeline import plugins
 from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.executors import _executor
 from clozeline.pipeline.execution.executors.local import Local
+from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.execution.runner import describe_memory
 from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
+from clozeline.pipeline.tokenize.encode import stage as encode_stage
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.token_sets import files_of
@@ -52,6 +56,11 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
     with PieceFile(tmp_path / "small", "tmp/runs/000000.pieces") as run:
         assert len(run) > 3 * passes.SHARDS
     monkeypatch.undo()
+    monkeypatch.setattr(runs, "_TABLE_BYTES", 1000)
+    passes.encode(source, tmp_path / "tables", tokenizer, **options)
+
+    assert files_of(tmp_path / "tables") == expected
+    monkeypatch.undo()
     monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
     monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 4)
     passes.encode(source, tmp_path / "bundles", tokenizer, **options)
@@ -60,6 +69,30 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
         -passes.PARTS // 2
     )
     assert files_of(tmp_path / "bundles") == expected
+
+
+def test_a_shard_holds_a_bounded_text_however_its_input_is_stored(tmp_path, monkeypatch, capsys):
+    """60,000 bytes of text in a file of a few hundred, and 5,000 in a shard: 12 shards, so 16."""
+    texts = [f"{number} " + "one more word " * 143 for number in range(30)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    monkeypatch.setattr(encode_stage, "_SHARD_TEXT_BYTES", 5_000)
+    keys = [
+        "corpus: c",
+        "clean: {language: null, filters: []}",
+        "encode: {}",
+        "executor: {workers: 1}",
+    ]
+    keys += ["train_tokenizer: {name: byte_bpe, size: 420}", "heldout: {fraction: 0}"]
+    (tmp_path / "r.yaml").write_text("\n".join(keys))
+    words = ["--config", f"{tmp_path}/r.yaml", f"input={tmp_path}/in.jsonl.gz"]
+    text = sum(len(text.strip()) for text in texts)
+
+    assert 12 < text / 5_000 < 16
+    for more, shards in (([], 16), (["plan.shard_bytes=4096"], 1)):
+        output = tmp_path / str(shards)
+        assert run_recipe([*words, f"output={output}", *more]) == 0, capsys.readouterr().err
+        assert len(open_shards(output / "encode").manifest.shards) == shards
 
 
 def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
