@@ -16,7 +16,6 @@ import subprocess
 import sys
 import sysconfig
 import time
-from itertools import islice
 from pathlib import Path
 
 from benchmarks.harness import Claim, finish, parser, system_load, temporary_folder
@@ -135,7 +134,7 @@ def _count_ours(output: Path) -> int:
 def _count_theirs(folder: Path) -> int:
     from datatrove.pipeline.readers import JsonlReader
 
-    return sum(1 for _ in islice(JsonlReader(str(folder))(), None))
+    return sum(1 for _ in JsonlReader(str(folder))())
 
 
 if __name__ == "__main__":

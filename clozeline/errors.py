@@ -87,8 +87,8 @@ def plural(number: int, noun: str) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share as `12.3 %`; one that is not 0 never reads 0."""
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+    """Return a share as `12.3 %`; a small share has more digits, so that it never reads 0."""
+    return f"{100 * share:.1f} %" if share >= 0.001 or not share else f"{100 * share:.2g} %"
 
 
 def join_names(names: Iterable[object], limit: int = 12) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError, share_text
 from clozeline.pipeline.execution.contributions import ParentFile
 from clozeline.pipeline.execution.shuffle import Pieces
 from clozeline.pipeline.execution.stages import Unit
@@ -104,8 +104,8 @@ class AssignCodes(Unit[EncodeCounts]):
         """Warn of unknown text; raise ConfigurationError if it exceeds `max_unknown`."""
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
-                f"{100 * unknown.share:.3g} % of the characters would become unknown tokens, the "
-                f"limit is {100 * self.max_unknown:.3g} %\n{unknown.message()}\n  or raise "
+                f"{share_text(unknown.share)} of the characters would become unknown tokens, the "
+                f"limit is {share_text(self.max_unknown)}\n{unknown.message()}\n  or raise "
                 "encode.max_unknown, up to 1, to encode these texts nevertheless"
             )
         if unknown.is_noticed():

@@ -238,4 +238,4 @@ def test_sums_of_languages_and_what_is_told():
     assert not UnknownShares.of(counts).is_noticed(), "1 % is not above 1 %"
     assert UnknownShares.of({}).summary() == ""
     shown = [share_text(share) for share in (0.0, 0.5, 0.00012, 1.0)]
-    assert shown == ["0.0 %", "50.0 %", "< 0.1 %", "100.0 %"]
+    assert shown == ["0.0 %", "50.0 %", "0.012 %", "100.0 %"]
