@@ -61,6 +61,15 @@ class _Order:
         at = np.searchsorted(self.keys, keys)
         return np.where(self.keys[at] == keys, at, -1)
 
+    def interpolate(
+        self, contexts: Int64, indices: Int64, shorter: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the probability of the last token of n-grams; `shorter` has it given n - 2."""
+        kept = np.maximum(self.counts[indices] - self.discount, 0.0)
+        spread = self.discount * self.kinds[contexts] * shorter
+        totals = self.totals[contexts]
+        return np.where(totals > 0, (kept + spread) / np.maximum(totals, 1), shorter)
+
 
 class TokenNgrams:
     """Counts of the n-grams of documents, none of which crosses the start of a document."""
@@ -144,15 +153,29 @@ class TokenNgrams:
 
         for order in self._orders:
             indices = order.find(contexts * self._size + tokens)
-            kept = np.maximum(order.counts[indices] - order.discount, 0.0)
-            spread = order.discount * order.kinds[contexts] * probabilities
-            totals = order.totals[contexts]
-            probabilities = np.where(
-                totals > 0, (kept + spread) / np.maximum(totals, 1), probabilities
-            )
+            probabilities = order.interpolate(contexts, indices, probabilities)
             contexts = np.concatenate([[-1], indices[:-1]])
 
         return np.asarray(np.log(probabilities[1:]))
+
+    def draw(self, first: int, count: int, seed: int = 1) -> list[int]:
+        """Return `count` tokens after `first`, each drawn given up to n - 1 tokens before it."""
+        random = np.random.default_rng(seed)
+        vocabulary = np.arange(self._size)
+        ids = [first]
+        # index of the n-gram that ends the text, for n from 0
+        ends = np.full(self.order + 1, -1)
+        ends[0] = 0
+        while True:
+            orders = [*zip(self._orders, ends[:-1], strict=True)]
+            ends[1:] = [order.find(end * self._size + ids[-1]) for order, end in orders]
+            if len(ids) > count:
+                return ids[1:]
+            probabilities = np.full(self._size, 1.0 / self._size)
+            for order, end in zip(self._orders, ends[:-1], strict=True):
+                indices = order.find(end * self._size + vocabulary)
+                probabilities = order.interpolate(end, indices, probabilities)
+            ids.append(int(random.choice(self._size, p=probabilities)))
 
 
 class WordNgrams:
@@ -203,6 +226,7 @@ def perplexity_scores(
     ngram: int = 5,
     score: Score | None = None,
     form: NormalForm = "prose",
+    sample: int | None = None,
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
@@ -248,10 +272,16 @@ def perplexity_scores(
 
     documents = read(source)
     ngrams = None
+    drawn = {}
 
     if baseline is not None:
-        counted = (ids for ids, *_ in read(baseline))
+        counted = [ids for ids, *_ in read(baseline)]
         ngrams = TokenNgrams(counted, ngram, len(trained.tokenizer.vocabulary.special))
+
+        if sample is not None:
+            drawn["sample"] = trained.tokenizer.decode_part(ngrams.draw(counted[0][0], sample))
+    elif sample is not None:
+        raise ConfigurationError("sample: expected baseline, the texts of the n-grams")
 
     total = 0.0
     tokens = 0
@@ -295,6 +325,7 @@ def perplexity_scores(
             "counted_tokens": ngrams.tokens,
             "nats": by_ngrams / tokens,
             "perplexity": math.exp(by_ngrams / tokens),
+            **drawn,
         },
     }
 
@@ -351,6 +382,8 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
             f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: "
             f"perplexity {baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats per token{note}"
         )
+        if "sample" in baseline:
+            yield f"  drawn from the {baseline['ngram']}-grams: {baseline['sample']}"
 
 
 def _window_and_stride(

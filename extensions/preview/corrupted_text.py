@@ -14,7 +14,7 @@ import numpy as np
 
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.configuration.config import Natural, check_arguments
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, join_names
 from clozeline.extensions.preview.chosen_tokens import (
     ChoiceEntry,
     chosen_words,
@@ -258,6 +258,12 @@ class CorruptedText(Viewed):
         grouping = build_grouping(self.objective.grouping, self.objective.vocabulary)
         return {feature.name: feature.role for feature in grouping.columns}
 
+    def special_words(self) -> list[str]:
+        """Return the special tokens that the text spells; there they are plain text."""
+        text = re.sub(r"\s", "", self.codec.decoder.decode_part(self.sample["ids"].tolist()))
+        special = np.flatnonzero(self.codec.vocabulary.special).tolist()
+        return [piece for piece in self.codec.words(special) if piece in text]
+
     @property
     def restored(self) -> str:
         """The original with special tokens, restored from the example alone.
@@ -276,6 +282,7 @@ def corrupt_text(
     others: Sequence[str] = OTHERS,
     tokenizer: Path | str | None = None,
     choose: Sequence[ChoiceEntry] = (),
+    part: str | None = None,
     variant: int = 0,
     seed: int = 1,
 ) -> CorruptedText:
@@ -294,7 +301,8 @@ def corrupt_text(
             these texts.
         choose: what to corrupt instead of a random choice, such as `[{4: "mask"}, {7: "hat"}]`,
             `["2-3", 6]` or, for orders, `[2, 1]`. Tokens and sentences count from 1.
-        variant: index of the corruption, 0 to 65,535; each one is another draw.
+        part: label of the part of a mixture that corrupts it; None: the seed draws one.
+        variant: index of the corruption, 0 to 65,535; each one is another draw, of the same part.
         seed: seed of all random choices.
 
     Raises:
@@ -347,6 +355,12 @@ def corrupt_text(
         codec = TokenizerCodec(_load_or_import(fetch_folder(tokenizer, weights=False), entry))
 
     corruption = build_objective(entry, codec.vocabulary)
+    if part is not None:
+        parts = {one.label: one for one in corruption.parts}
+        if part not in parts:
+            known = join_names(parts) or "no parts"
+            raise corruption.refuse_options(f"part: it has {known}, not '{part}'")
+        corruption = parts[part]
     if choose:
         corruption.chosen = read_choice(choose, corruption, codec)
     if others and len(texts[0].sentences) == 1 and _takes_partner(corruption):
@@ -435,7 +449,7 @@ def corrupt_first_row(
         )
 
     # the rows of the first text
-    rows = sample_rows_of(objective, codec, texts if second == "partner" else texts[:1])
+    rows = sample_rows_of(objective, codec, texts if second == "partner" else texts[:1], seed)
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
     reason = Skip.TOO_SHORT.reason
 

@@ -86,7 +86,7 @@ def _describe_batches(cost: CostEstimate) -> Iterator[str]:
         steps = f", for {phase.steps:,} steps" if len(cost.phases) > 1 else ""
         yield (
             f"{at_least}{phase.rows_per_step:,} rows per step: {ranks}{count} micro-batches x "
-            f"{config.data.micro_batch} rows, about {short(phase.tokens_of_step)} tokens{steps}"
+            f"{config.data.micro_batch} rows, about {phase.tokens_of_step:,.0f} tokens{steps}"
         )
 
 

@@ -101,6 +101,8 @@ class PerplexityOptions(Scored):
     (interpolated Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
     """tokens of the longest n-grams of the baseline"""
+    sample: Positive | None = None
+    """draw a text of so many tokens from the n-grams of the baseline, and print it"""
     normalize: NormalForm = "prose"
     """stored form of the texts, as `clean.normalize` of the training data; none scores them as they
     are"""
@@ -118,6 +120,7 @@ class PerplexityOptions(Scored):
             self.ngram,
             self.score,
             self.normalize,
+            self.sample,
         )
 
         return scores, perplexity_lines({**scores, "step": trained.step})

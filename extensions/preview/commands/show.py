@@ -18,7 +18,7 @@ from pydantic import Field
 from clozeline import plugins
 from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import ONE_OR_MORE, Names, apply_words, config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, join_names, write_note
 from clozeline.extensions.preview import CorruptedText, corrupt_text
 from clozeline.extensions.preview.corrupted_text import OTHERS
 from clozeline.extensions.preview.draw_counts import MOST_DRAWS, DrawCount, count_draws
@@ -60,6 +60,8 @@ class ShowSettings:
     """What to corrupt, instead of a random choice: `[4: mask, 7: hat, 9: keep]`, spans `[2-3, 6]`,
     an order `[2, 1]`, or the answer `[no]` for sentence pairs. Tokens of the text, and its
     sentences, count from 1."""
+    part: str | None = None
+    """Label of the part of a mixture that corrupts the text; null: the seed draws one."""
     seed: Natural = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
@@ -94,6 +96,7 @@ def show(settings: ShowSettings, objective: str) -> CorruptedText:
         tokenizer=settings.tokenizer,
         others=settings.others,
         choose=settings.choose,
+        part=settings.part,
         variant=settings.variant,
         seed=settings.seed,
     )
@@ -146,6 +149,12 @@ def _show(settings: ShowSettings) -> None:
         return
 
     print_view(Section("", [shown.lines()]), Terminal())
+    if typed := shown.special_words():
+        choices = shown.objective.choices
+        hint = (
+            "" if choices is None else f"; write a word, and choose it: choose='{choices.example}'"
+        )
+        write_note(f"{join_names(typed)} in the text is plain text, as in a corpus{hint}")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """The base class of objectives: it declares features, corrupts batches and skips unusable rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -146,6 +146,8 @@ class Objective(ABC):
     """ids before the content of an input that are no part of the original"""
     language_tokens: Mapping[str, int] = MappingProxyType({})
     longest_input: int | None = None
+    parts: "Sequence[Objective]" = ()
+    """the objectives of a mixture, in order; a row is of one of them"""
     choices: PossibleChoices | None = None
     """what a user can choose instead of a random draw; None: nothing"""
     shares: Mapping[str, float] = MappingProxyType({})

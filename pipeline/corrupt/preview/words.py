@@ -149,11 +149,11 @@ TextCodec: TypeAlias = TokenizerCodec | WordCodec
 
 
 def sample_rows_of(
-    objective: Objective, codec: TextCodec, texts: Sequence[PreviewText]
+    objective: Objective, codec: TextCodec, texts: Sequence[PreviewText], seed: int = 1
 ) -> RowBatch:
     """Return the sample rows of some texts, in order, by the grouping of the objective."""
     spec = objective.grouping
-    context = Context(spec.label, source_groups=("gallery",))
+    context = Context(spec.label, seed, source_groups=("gallery",))
     return (
         build_grouping(spec, codec.vocabulary)
         .group(token_documents(codec, texts), objective.minimum, context)

@@ -1,9 +1,10 @@
 """Perplexity against loops over tokens, of a model that knows nothing, and of masked tokens against
 transformers."""
 
+import itertools
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import hypothesis
 import numpy as np
@@ -313,6 +314,34 @@ def test_probabilities_are_those_of_the_formulas(documents, text, order):
     ]
 
     assert found.tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_tokens_are_drawn_as_often_as_their_probabilities_say():
+    """Each of 5,000 texts is drawn anew; a bigram follows the start as often as the formulas say."""
+    documents = [[0, 1, 2, 1, 3], [0, 2, 1, 2], [0, 1, 1, 3, 2]]
+    slow = SlowKneserNey(documents, 3)
+    model = TokenNgrams(documents, 3, V)
+    draws = 5_000
+    counts = Counter(tuple(model.draw(0, 2, seed)) for seed in range(draws))
+    assert counts.total() == draws
+    for first, second in itertools.product(range(V), repeat=2):
+        share = slow.probability((0,), first) * slow.probability((0, first), second)
+        error = math.sqrt(draws * share * (1 - share))
+        assert abs(counts[first, second] - draws * share) < 5 * error + 1
+
+
+def test_a_text_is_drawn_from_the_n_grams_of_the_baseline(decoder, texts, tmp_path):
+    _, trained = decoder
+    counted = tmp_path / "counted.txt"
+    counted.write_text("the page of a book is long. a book is a book")
+    found = perplexity_scores(trained, texts, 40, 40, baseline=counted, ngram=3, sample=12)
+    ids = trained.tokenizer.encode([counted.read_text()])[0].ids.tolist()
+    end = trained.tokenizer.vocabulary.specials["eos"]
+    drawn = TokenNgrams([[end, *ids]], 3, trained.model.vocab_size).draw(end, 12)
+    assert found["baseline"]["sample"] == trained.tokenizer.decode_part(drawn)
+    assert found["baseline"]["sample"] in [*perplexity_lines(found | {"step": 3})][-1]
+    with refused("sample: expected baseline"):
+        perplexity_scores(trained, texts, 40, 40, sample=12)
 
 
 def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id():

@@ -1,5 +1,8 @@
 """The command `show`: its lines and pictures say what an objective makes of a text."""
 
+import re
+from collections import Counter
+
 import pytest
 
 from clozeline.command_line import read_words
@@ -9,6 +12,9 @@ from clozeline.extensions.preview.commands.show import ShowSettings, show
 from clozeline.extensions.preview.commands.show import main as show_main
 from clozeline.pipeline.registries import OBJECTIVES
 from tests.contracts import contract
+from tests.refusals import refused
+
+TEXT = "Hard work leads to success, and success brings happiness."
 
 
 @contract(OBJECTIVES)
@@ -75,3 +81,37 @@ def test_mistakes_end_in_one_message(capsys):
     ):
         assert show_main(words) == 64
         assert said in capsys.readouterr().err
+
+
+def test_the_seed_draws_the_part_of_a_mixture_and_a_label_names_it():
+    """The parts of UL2 are drawn equally often; the variant never changes the part."""
+    mixture = OBJECTIVES.resolve("mixture")
+    labels = [entry.label for entry in mixture.options.parts]
+    drawn = Counter(
+        int(corrupt_text("mixture", TEXT, seed=seed).example.fixed["part"]) for seed in range(350)
+    )
+    assert sorted(drawn) == [*range(len(labels))]
+    # 50 draws of each part, with a standard deviation of 6.5
+    assert all(abs(count - 50) < 26 for count in drawn.values())
+    kept = {
+        int(corrupt_text("mixture", TEXT, seed=3, variant=variant).example.fixed["part"])
+        for variant in range(20)
+    }
+    assert len(kept) == 1
+
+    for label in labels:
+        words = str(shown_of("mixture", TEXT, f"part={label}")).split()
+        assert f"[{label[0]}]" in words
+    with refused("part: it has R1, R2, S"):
+        shown_of("mixture", TEXT, "part=Q")
+    with refused("no parts"):
+        shown_of("masked_lm", TEXT, "part=R1")
+
+
+def test_a_special_token_that_the_user_types_is_said_to_be_plain_text(capsys):
+    assert show_main(["masked_lm", "I love [MASK] cake"]) == 0
+    said = capsys.readouterr().err
+    assert "[MASK] in the text is plain text" in said
+    choose = re.search(r"choose='(.*)'", said)[1]
+    assert show_main(["masked_lm", "I love chocolate cake on Sundays", f"choose={choose}"]) == 0
+    assert not capsys.readouterr().err
