@@ -1,6 +1,6 @@
 """Text-to-text tasks: read a source text in a template, write a target text (T5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Final, Literal
 
@@ -13,6 +13,7 @@ from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import Positive, config_class
 from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys, Skip
+from clozeline.pipeline.corrupt.objectives._denoising import SourceHead
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
@@ -83,6 +84,8 @@ class TextToText(Objective):
         temperature: Annotated[float, Field(ge=1)] = 1.0
         """1: rates proportional to examples; higher: more equal rates (T5: 2 with a cap of
         2,097,152)."""
+        source_head: SourceHead = "none"
+        """Special token in front of the input, before the template."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input; added when batches are built, never stored."""
 
@@ -105,7 +108,9 @@ class TextToText(Objective):
         self._eos = self.last_token = self.id_of("eos")
         self.decoder_start = self.id_of(options.decoder_start)
 
-        # the tokens of each template, and the most tokens of a source in it
+        # the tokens of each template, the head in front, and the most tokens of a source in it
+        if options.source_head != "none":
+            self.front = (self.id_of(options.source_head),)
         self._templates = self._encode(
             [part for task in options.tasks for part in task.template.split(_SOURCE_FIELD)]
         )
@@ -151,15 +156,16 @@ class TextToText(Objective):
         )
 
     def _encode(self, texts: list[str]) -> Ragged:
-        ids: list[object] = [[] for _ in texts]
+        ids: list[Sequence[int]] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
                 missing = "a template needs a tokenizer, but this vocabulary was loaded without one"
                 raise self.refuse_options(missing, TokenizerMissingError)
             encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
             ids = [
-                encoding.ids if text else [] for text, encoding in zip(texts, encoded, strict=True)
+                encoding.ids.tolist() if text else [] for text, encoding in zip(texts, encoded, strict=True)
             ]
+        ids[::2] = [[*self.front, *before] for before in ids[::2]]
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:

@@ -161,6 +161,16 @@ FILES = {
         ("train.jsonl", "val.jsonl"),
         '{"premise": "a film", "hypothesis": "one", "label": "entailment"}\n',
     ),
+    "relations": _splits(
+        "{}.json",
+        json.dumps(
+            [
+                {"token": ["a", "good", "film"], "relation": relation}
+                | {"subj_start": 0, "subj_end": 1, "obj_start": 2, "obj_end": 2}
+                for relation in ("no_relation", "is")
+            ]
+        ),
+    ),
     "labels": _splits("{}.csv", "text,label\na good film,good\na plot,bad\n"),
     "scores": _splits("{}.csv", "text,score\na good film,4.5\na plot,1.5\n"),
 }

@@ -30,32 +30,35 @@ def build(words, *tasks, **options):
     return build_objective({"name": "text_to_text", "tasks": list(tasks) or [{}], **options}, words)
 
 
-def test_every_task_has_its_template_and_length(tokenizer):
+@pytest.mark.parametrize("head", ["none", "cls"])
+def test_every_task_has_its_template_and_length(tokenizer, head):
     tokenizer, loaded = tokenizer
+    front = [] if head == "none" else [loaded.specials[head]]
     tasks = [
         {"source": "a", "template": TRANSLATE},
         {"source": "b", "template": SCORE},
         {"source": "c"},
     ]
 
-    objective = build(loaded, *tasks, input_length=60, target_length=30)
+    objective = build(loaded, *tasks, input_length=60, target_length=30, source_head=head)
     pieces = [
         [encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
         for task in (*tasks[:2], {"template": "{source}"})
     ]
-    lengths = [59 - sum(map(len, pair)) for pair in pieces]
+    lengths = [59 - len(front) - sum(map(len, pair)) for pair in pieces]
     options = dict(objective.grouping.options)
 
     assert options["sources"] == tuple(
         (name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True)
     )
-    assert (objective.content_length, options["target_length"]) == (59, 29)
+    assert (objective.content_length, options["target_length"]) == (59 - len(front), 29)
 
     for task, (before, after) in enumerate(pieces):
         rows = window([[300] * lengths[task]], loaded, target=[301] * 29, part=task)
         example = corrupt(objective, rows).row(0)
 
         assert example["input_ids"].tolist() == [
+            *front,
             *before,
             *[300] * lengths[task],
             *after,
