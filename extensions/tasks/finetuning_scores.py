@@ -45,6 +45,7 @@ _SCORES_FOLDER: Final = "scores"
 _BASELINES: Final = {
     "majority": "always giving the most frequent answer",
     "words": "counting words",
+    "lead_3": "giving the first three sentences",
     "most_frequent_tag": "giving each word its most frequent tag",
 }
 """What baselines do, by name."""

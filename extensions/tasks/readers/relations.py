@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from clozeline.configuration.config import config_class
 from clozeline.extensions.tasks.readers import Rejected, Row, RowFile
-from clozeline.extensions.tasks.readers._labels import ClassNames, as_texts
+from clozeline.extensions.tasks.readers._labels import as_texts
 from clozeline.extensions.tasks.readers._official_layout import OfficialLayout
 from clozeline.extensions.tasks.readers._reader import KEYS
 from clozeline.extensions.tasks.readers.labeled import LabeledReader
@@ -43,12 +43,8 @@ class RelationsReader(OfficialLayout):
         """columns of the start and end of the second entity"""
         last_included: bool = True
         """whether an end is the place of the last word, or the place after it"""
-        marks: tuple[str, str] = ("$", "#")
-        """what surrounds the first and the second entity"""
         label: str = "relation"
         """column of the class"""
-        no_label: ClassNames = field(default_factory=list)
-        """values that mean that a row has no label"""
         classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(
             default_factory=list
         )
@@ -61,7 +57,6 @@ class RelationsReader(OfficialLayout):
             task=options.task,
             text=[options.text],
             label=options.label,
-            no_label=options.no_label,
             classes=options.classes,
         )
 
@@ -88,7 +83,7 @@ class RelationsReader(OfficialLayout):
             return None
         blank = " " * isinstance(sentence, str)
         added = []
-        for mark, columns in zip(options.marks, (options.first, options.second), strict=True):
+        for mark, columns in (("$", options.first), ("#", options.second)):
             start, end = (value_at(row, name) for name in columns)
             if not (isinstance(start, int) and isinstance(end, int)):
                 return None

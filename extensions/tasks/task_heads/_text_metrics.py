@@ -128,16 +128,19 @@ def text_metric(name: str, judged: Judged) -> float:
         else RougeScorer([name], tokenizer=UnicodeTokenizer())
     )
     if name == "rougeLsum":  # expects one sentence per line
-        texts = [_one_sentence_per_line(text) for text in texts]
-        golds = [list(map(_one_sentence_per_line, gold)) for gold in golds]
+        texts = ["\n".join(sentences_of(text)) for text in texts]
+        golds = [["\n".join(sentences_of(text)) for text in gold] for gold in golds]
 
     scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
     return mean(scores[name].fmeasure for scores in scored)
 
 
-def _one_sentence_per_line(text: str) -> str:
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text."""
     starts = [*_SPLITTER.starts(text, "und"), len(text)]
-    return "\n".join(text[begin:end].strip() for begin, end in pairwise(starts))
+    return [text[begin:end].strip() for begin, end in pairwise(starts)]
 
 
 TEXT_METRICS: Final = {name: Metric(partial(text_metric, name)) for name in get_args(TextMetric)}
+SUMMARY_METRICS: Final = TEXT_METRICS.keys() - {"exact_match", *_CORPUS_METRICS}
+"""Metrics that count the words of a reference, in any order or place."""

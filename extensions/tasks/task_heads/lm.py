@@ -18,7 +18,12 @@ from clozeline.extensions.tasks.task_heads._task_head import (
     iterate_batches,
     stored_records,
 )
-from clozeline.extensions.tasks.task_heads._text_metrics import TEXT_METRICS, signatures
+from clozeline.extensions.tasks.task_heads._text_metrics import (
+    SUMMARY_METRICS,
+    TEXT_METRICS,
+    sentences_of,
+    signatures,
+)
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import RowBatch
@@ -101,9 +106,16 @@ class LmTaskHead(TaskHead):
         return Judged(self.metadata, answers, self._parse_all(texts, answers), texts)
 
     def baselines(self, task: TaskModel, train: RowBatch, rows: RowBatch) -> dict[str, Any]:
-        """Return `majority`, the most frequent target of the training set."""
+        """Return `majority`, the most frequent target of the training set.
+
+        Summaries also have `lead_3`, the first three sentences of the source.
+        """
         text = most_frequent_text([record["targets"][0] for record in stored_records(train)])
         texts = [text] * len(rows)
+        if not SUMMARY_METRICS.isdisjoint(self.metadata.metrics):
+            sources = [record["source"] for record in stored_records(rows)]
+            lead = [" ".join(sentences_of(source)[:3]) for source in sources]
+            return {"majority": texts, "lead_3": lead}
         if not self._is_parsed:
             return {"majority": texts}
         return {"majority": self.judge(task, train, rows, dict(enumerate(texts))).guesses}

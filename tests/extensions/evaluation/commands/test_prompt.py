@@ -378,7 +378,7 @@ def test_equal_rows_are_one_and_too_few_are_refused():
     assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []
 
 
-@pytest.mark.parametrize("name", ["polarity", "polarity_cloze"])
+@pytest.mark.parametrize("name", ["polarity", "polarity_cloze", "polarity_three"])
 def test_shipped_prompts_read_the_shipped_reviews(name):
     shipped = read_template(ROOT / f"configs/prompts/{name}.yaml")
     for file in (ROOT / "configs/textbook").glob("reviews_*.jsonl"):

@@ -310,3 +310,26 @@ def test_sentences_in_another_order():
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0
     assert found["rougeL"] == pytest.approx(0.5)
+
+
+def test_the_first_three_sentences_are_a_baseline_of_summaries():
+    """The scores are those of rouge_score on sentences that are cut by hand."""
+    leads = ["Owls sleep by day.", "They hunt at night.", "Mice fear them."]
+    sources = [" ".join([*leads, "A farmer built a barn for owls."]), "It rains."]
+    expected = [" ".join(leads), "It rains."]
+    targets = ["Owls hunt mice at night.", "Rain."]
+    records = [
+        {"source": source, "targets": [target]}
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    columns = {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)}
+    rows = RowBatch(fixed(np.arange(2)), columns)
+    facts = TaskMetadata(name="toy", head="lm", metrics=("rouge1", "rougeL"))
+    found = scored_by(facts, rows, dict(enumerate(targets)))
+    assert found.metrics == {"rouge1": 1.0, "rougeL": 1.0}
+    scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
+    for name, value in found.baselines["lead_3"].items():
+        scores = map(scorer.score, targets, expected)
+        assert value == pytest.approx(np.mean([score[name].fmeasure for score in scores]))
+    translations = TaskMetadata(name="toy", head="lm", metrics=("bleu", "exact_match"))
+    assert scored_by(translations, rows, dict(enumerate(targets))).baselines.keys() == {"majority"}

@@ -32,9 +32,9 @@ def test_entities_of_words_and_of_characters_are_marked(tmp_path):
 
     turned = {"text": "It was Bob whom Ada met.", "a": 16, "b": 19, "c": 7, "d": 10}
     rows = json_lines({**turned, "relation": "no_relation"})
-    reader = reader_of("relations", marks=["<e1>", "<e2>"], **CHARACTERS, **CLASSES)
+    reader = reader_of("relations", **CHARACTERS, **CLASSES)
     (item,) = items_of(reader, written(tmp_path, rows))
-    assert item.texts == ("It was <e2> Bob <e2> whom <e1> Ada <e1> met.",)
+    assert item.texts == ("It was # Bob # whom $ Ada $ met.",)
     assert item.label == 0
 
     reader = reader_of("relations", **CLASSES)
