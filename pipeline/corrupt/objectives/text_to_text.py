@@ -163,7 +163,8 @@ class TextToText(Objective):
                 raise self.refuse_options(missing, TokenizerMissingError)
             encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
             ids = [
-                encoding.ids.tolist() if text else [] for text, encoding in zip(texts, encoded, strict=True)
+                encoding.ids.tolist() if text else []
+                for text, encoding in zip(texts, encoded, strict=True)
             ]
         ids[::2] = [[*self.front, *before] for before in ids[::2]]
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
