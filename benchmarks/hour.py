@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean
 from typing import Any, Final
 
 from benchmarks.harness import parser, print_table, run_script, system_load, write_json
@@ -33,7 +33,7 @@ from benchmarks.compression import clozeline, keep_result, path_list
 from benchmarks.curve import draw_curves
 from benchmarks.peers.pretraining import LENGTH, TUNED
 from clozeline.extensions.evaluation.heldout_score import label_loss
-from clozeline.extensions.tasks.finetuning_scores import mean_text
+from clozeline.extensions.tasks.finetuning_scores import mean_text, standard_error
 from clozeline.extensions.tasks.task_run import set_rows
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
@@ -171,7 +171,7 @@ def judge(nats: Mapping[str, Sequence[float]]) -> list[str]:
         pair = (nats[ours], nats[best])
         error = None
         if min(map(len, pair)) > 1:
-            error = sum(variance(each) / len(each) for each in pair) ** 0.5
+            error = standard_error(*pair)
         word = "undecided" if error is None or abs(below) <= 2 * error else "decided"
         text = "one seed" if error is None else f"standard error {error:.3f}"
         lines.append(f"{kind}: {ours} is {below:+.3f} nats below {best} ({text}): {word}")

@@ -6,7 +6,7 @@ Tables are losses, claims, steps of the pipeline, and minimal pairs.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from clozeline.errors import plural
@@ -16,7 +16,7 @@ from clozeline.extensions.evaluation.perplexity import WordNgrams, perplexity_sc
 from clozeline.extensions.studies.study_plan import Ordering, PlannedRun, Study, Variant
 from clozeline.extensions.studies.study_sets import PreparedDocuments
 from clozeline.extensions.studies.verdict import judge
-from clozeline.extensions.tasks.finetuning_scores import difference_text, mean_text
+from clozeline.extensions.tasks.finetuning_scores import difference_text, mean_text, standard_error
 from clozeline.extensions.tasks.score_notes import note_few_items
 from clozeline.files import publish_json
 from clozeline.pipeline.execution.stages import last_documents
@@ -133,7 +133,7 @@ def _judge_claim(claim: Ordering, runs: Runs) -> str:
     lower, higher = (_losses_of(of_seeds, claim.measure) for of_seeds in both)
     seeds = min(len(lower), len(higher))
     spent = [of_seeds[0][claim.equal] for of_seeds in both]
-    error = stdev(lower) + stdev(higher) if seeds > 1 else 0
+    error = standard_error(higher, lower) if seeds > 1 else 0
     verdict = judge(fmean(higher) - fmean(lower), error, seeds, spent, claim.equal)
     return (
         f"{claim.measure}: does {claim.lower} beat {claim.higher}? {verdict}: "

@@ -10,8 +10,8 @@ _EQUAL: Final = 1.05
 def judge(gain: float, error: float, seeds: int, spent: Sequence[float], equal: str) -> str:
     """Return whether a variant is better than another: `holds`, `does not hold` or `undecided`.
 
-    `gain` is how much better the claimed variant is, and `error` the sum of both standard
-    deviations over seeds: nothing within twice that decides. `spent` are the tokens, FLOPs or
+    `gain` is how much better the claimed variant is, and `error` its standard error over seeds:
+    nothing within twice that decides. `spent` are the tokens, FLOPs or
     seconds (`equal`) of the claimed variant and of the other one. A variant that had more is not
     called better.
 

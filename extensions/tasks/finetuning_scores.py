@@ -1,9 +1,10 @@
 """Score fine-tuned runs of one task with several seeds, and print tables of the scores."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError, plural
@@ -25,19 +26,25 @@ def mean_text(values: Sequence[float], digits: int) -> str:
 def difference_text(first: Sequence[float], second: Sequence[float], digits: int) -> str:
     """Return the mean of one group of runs minus the mean of another.
 
-    After `±` stands the sum of both standard deviations over seeds.
-
-    A difference within that sum says nothing: the ranges mean ± deviation overlap. With one run in
-    a group, nothing is known about its seeds, and the text says so.
+    After `±` stands its standard error over seeds: a difference within twice that decides nothing.
+    With one run in a group, nothing is known about its seeds, and the text says so.
 
     Example:
-        >>> difference_text([0.9, 0.92], [0.8, 0.82], 2)
-        '+0.10 ± 0.03'
+        >>> difference_text([0.9, 0.92], [0.8, 0.82], 3)
+        '+0.100 ± 0.014'
     """
     difference = f"{fmean(first) - fmean(second):+.{digits}f}"
     if min(len(first), len(second)) < 2:
         return f"{difference} (one seed)"
-    return f"{difference} ± {stdev(first) + stdev(second):.{digits}f}"
+    return f"{difference} ± {standard_error(first, second):.{digits}f}"
+
+
+def standard_error(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the standard error of the difference between the means of two groups of runs.
+
+    Each group has two runs or more (Welch 1947).
+    """
+    return math.sqrt(sum(variance(group) / len(group) for group in (first, second)))
 
 
 _SCORES_FOLDER: Final = "scores"

@@ -34,6 +34,7 @@ import subprocess
 import sysconfig
 
 from IPython.core.magic import register_cell_magic
+from IPython.display import HTML
 
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
 os.environ["COLUMNS"] = "120"
@@ -43,10 +44,14 @@ os.environ.pop("FORCE_COLOR", None)
 
 @register_cell_magic
 def shell(_, commands):
-    # Unlike %%bash, print the complete output once, when the commands have ended.
-    done = subprocess.run(["bash", "-ec", commands], stdout=-1, stderr=-2, text=True)
-    print(done.stdout, end="")
+    # Unlike %%bash, print the output once, when the commands have ended; messages only if one fails.
+    done = subprocess.run(["bash", "-ec", commands], stdout=-1, stderr=-1, text=True)
+    print(done.stdout + done.stderr * bool(done.returncode), end="")
     done.check_returncode()
+
+
+# Labels stay below their tokens on a narrow screen.
+HTML("<style>pre { white-space: pre !important; overflow-x: auto }</style>")
 """
 
 
@@ -139,7 +144,7 @@ def notebook_of(lab: Lab) -> str:
         written: dict[str, Any] = {
             "cell_type": "markdown" if cell.kind == "markdown" else "code",
             "id": f"cell-{index:02}",
-            "metadata": {},
+            "metadata": {} if index else {"jupyter": {"source_hidden": True}},
             "source": source.splitlines(keepends=True),
         }
         if cell.kind != "markdown":
