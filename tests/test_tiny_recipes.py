@@ -62,6 +62,7 @@ OWN = {
     "target_length: 128}, "
     "{name: prefix_lm, label: S, mode: S, architecture: encoder_decoder, suffix_rate: 0.25, "
     "max_length: 128}]}",
+    "rnn_search": "{name: span_corruption, label: rnn_search, input_length: 128}",
     "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128}",
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }

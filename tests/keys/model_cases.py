@@ -168,6 +168,8 @@ BASES = {
     },
     "awd_lstm": RECURRENT
     | {"family": "awd_lstm", "dim": 24, "layers": 3, "heads": {"regularized_lm": 1.0}},
+    "lstm_encoder_decoder": RECURRENT
+    | {"family": "lstm_encoder_decoder", "dim": 24, "heads": {"lm": 1.0}},
     "elmo": RECURRENT
     | {
         "family": "elmo",
@@ -288,6 +290,8 @@ FAMILY_VALUES = {
     "elmo.filters": [[[2, 4]]],
     "elmo.highways": [1],
     "elmo.max_characters": [4],
+    "lstm_encoder_decoder.attention": ["none", "dot"],
+    "lstm_encoder_decoder.cell_dim": [12],
     "mobilebert.bottleneck_dim": [16],
     "mobilebert.feed_forwards": [3],
     "mobilebert.no_norm": [False],

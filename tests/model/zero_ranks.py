@@ -22,6 +22,7 @@ CASES = {
     "encoder_decoder": ("encoder_decoder", {}),
     "awd_lstm": ("awd_lstm", {}),
     "elmo": ("elmo", {}),
+    "lstm_encoder_decoder": ("lstm_encoder_decoder", {}),
     "shared layers": ("encoder_decoder", SHARED),
     "relative places": ("encoder", {"position": RELATIVE}),
     "int8": ("encoder", {"quantization": "int8"}),

@@ -20,6 +20,7 @@ CASES = {
     "encoder_decoder": {"layers": 3, "share": ShareConfig(groups=1, stacks=True)},
     "awd_lstm": {},
     "elmo": {},
+    "lstm_encoder_decoder": {},
     "mobilebert": {},
     "xlnet": {},
     "replaced_tokens": {"embedding_sharing": "disentangled"},
