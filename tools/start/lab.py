@@ -44,7 +44,7 @@ os.environ.pop("FORCE_COLOR", None)
 
 @register_cell_magic
 def shell(_, commands):
-    # Unlike %%bash, print the output once, when the commands have ended; messages only if one fails.
+    # Unlike %%bash, print the output once, at the end, and messages only if a command fails.
     done = subprocess.run(["bash", "-ec", commands], stdout=-1, stderr=-1, text=True)
     print(done.stdout + done.stderr * bool(done.returncode), end="")
     done.check_returncode()
