@@ -1,7 +1,7 @@
 """The rule of token pruning: a share of each row."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -51,12 +51,3 @@ class TopTokens:
         counts = (lengths * self.shares[layer] - _ROUNDING).ceil().clamp(min=1)
         ranks = attention.argsort(descending=True, stable=True).argsort()
         return (ranks < counts[:, None]) & (attention > -torch.inf)
-
-
-RuleRecord: TypeAlias = dict[Literal["shares"], tuple[float, ...]]
-"""A rule in the state of a checkpoint, a number per layer; empty: no token is dropped."""
-
-
-def read_rule(record: RuleRecord) -> TopTokens | None:
-    """Return the rule of a record; None: the record is empty."""
-    return TopTokens(tuple(record["shares"])) if record else None

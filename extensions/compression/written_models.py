@@ -13,7 +13,7 @@ from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.extensions.compression.methods import Method
-from clozeline.extensions.compression.token_rules import read_rule
+from clozeline.extensions.compression.token_rules import TopTokens
 from clozeline.extensions.published.conversion.published_texts import store_published
 from clozeline.extensions.published.imported_folder import write_imported
 from clozeline.files import publish_json, publish_text, read_json
@@ -149,8 +149,8 @@ def _write_run(
         branch_from=None,
         **unset,
     )
-    if (rule := read_rule(run.added.get("token_rule", {}))) is not None:
-        rule.check(config.model.layers)
+    if rule := run.added.get("token_rule"):
+        TopTokens(tuple(rule["shares"])).check(config.model.layers)
     store_published(run.folder, folder)
     save_yaml(to_data(config), folder / "config.yaml")
     # the part: weights in a row

@@ -166,16 +166,15 @@ class TokenNgrams:
         # index of the n-gram that ends the text, for n from 0
         ends = np.full(self.order + 1, -1)
         ends[0] = 0
-        while True:
-            orders = [*zip(self._orders, ends[:-1], strict=True)]
-            ends[1:] = [order.find(end * self._size + ids[-1]) for order, end in orders]
-            if len(ids) > count:
-                return ids[1:]
+        for _ in range(count):
+            longer = zip(self._orders, ends[:-1], strict=True)
+            ends[1:] = [order.find(end * self._size + ids[-1]) for order, end in longer]
             probabilities = np.full(self._size, 1.0 / self._size)
             for order, end in zip(self._orders, ends[:-1], strict=True):
                 indices = order.find(end * self._size + vocabulary)
                 probabilities = order.interpolate(end, indices, probabilities)
             ids.append(int(random.choice(self._size, p=probabilities)))
+        return ids[1:]
 
 
 class WordNgrams:

@@ -153,7 +153,7 @@ def copy_layers(
             copied += 1
 
     text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
-    line = f"weights    {copied} parameters from {source.folder}, layers {text}"
+    line = f"weights    {copied} tensors from {source.folder}, layers {text}"
     return [line, *([f"           new: {', '.join(new)}"] if new else [])]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from clozeline.configuration.config import config_class
 from clozeline.extensions.compression.pruning._pruning import Pruning
 from clozeline.extensions.compression.token_pruning import TokenPruning
-from clozeline.extensions.compression.token_rules import RuleRecord, TopTokens
+from clozeline.extensions.compression.token_rules import TopTokens
 from clozeline.model.build import Model
 from clozeline.model.configuration.capabilities import (
     ALL_STATES,
@@ -61,5 +61,5 @@ class TokensPruning(Pruning):
         return f"prune      layers keep these shares of a row's tokens: {shares}"
 
     @property
-    def in_state(self) -> Mapping[str, RuleRecord]:
+    def in_state(self) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
         return {"token_rule": {"shares": self.options.shares}}

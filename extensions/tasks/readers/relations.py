@@ -21,10 +21,10 @@ from clozeline.pipeline.tables import attach_texts, open_table
 class RelationsReader(OfficialLayout):
     """Sentences in which marks surround two entities, as in R-BERT (arXiv 1905.08284).
 
-    The places of an entity count the words of a list, or the characters of a string; the default
-    columns are those of TACRED (Zhang et al. 2017). Sentences that already have marks, such as
-    SemEval's <e1>, are texts for the reader `labeled`. Reasons for rejection: `fields`, also for a
-    place outside the sentence; `empty_text`; `no_label`; `bad_label`.
+    A sentence is a list of words, which the places of an entity count; the default columns are
+    those of TACRED (Zhang et al. 2017). Sentences that already have marks, such as SemEval's <e1>,
+    are texts for the reader `labeled`. Reasons for rejection: `fields`, also for a place outside
+    the sentence; `empty_text`; `no_label`; `bad_label`.
 
     Example:
         `{"token": ["Ada", "met", "Bob"], "subj_start": 0, "subj_end": 0, "obj_start": 2, "obj_end":
@@ -36,7 +36,7 @@ class RelationsReader(OfficialLayout):
         task: str = "relations"
         """name of the task and of its folder"""
         text: str = "token"
-        """column of the sentence, a list of words or a string"""
+        """column of the sentence, a list of words"""
         first: tuple[str, str] = ("subj_start", "subj_end")
         """columns of the start and end of the first entity, from 0"""
         second: tuple[str, str] = ("obj_start", "obj_end")
@@ -78,20 +78,19 @@ class RelationsReader(OfficialLayout):
     def _mark(self, row: Row) -> str | None:
         """Return the sentence with marks; None if an entity is not in it."""
         options = self.options
-        sentence = value_at(row, options.text)
-        if not isinstance(sentence, (str, list)):
+        words = value_at(row, options.text)
+        if not isinstance(words, list):
             return None
-        blank = " " * isinstance(sentence, str)
+        words = [*map(str, words)]
         added = []
         for mark, columns in (("$", options.first), ("#", options.second)):
             start, end = (value_at(row, name) for name in columns)
             if not (isinstance(start, int) and isinstance(end, int)):
                 return None
             end += options.last_included
-            if not 0 <= start < end <= len(sentence):
+            if not 0 <= start < end <= len(words):
                 return None
-            added += [(start, mark + blank), (end, blank + mark)]
-        parts = [*map(str, sentence)]
+            added += [(start, mark), (end, mark)]
         for place, mark in sorted(added, reverse=True):
-            parts.insert(place, mark)
-        return ("" if blank else " ").join(parts)
+            words.insert(place, mark)
+        return " ".join(words)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from clozeline import plugins
-from clozeline.extensions.inference.commands.fill_mask import iterate_masked_words
 from clozeline.extensions.inference.commands.fill_mask import main as fill_mask
 from clozeline.extensions.inference.commands.generate import main as generate
 from clozeline.extensions.inference.filled_text import fill_text, parts_of
@@ -342,26 +341,6 @@ def test_the_commands_fill_several_masks(encoder, capsys):
         f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n"
         for each in wanted
     )
-
-
-def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets, capsys):
-    run, trained = encoder
-    mask = trained.tokenizer.vocabulary.specials["mask"]
-    heldout = example_sets(shard_sets)["masked_lm"][0].parents[1] / "heldout"
-    found = list(iterate_masked_words(trained, open_shards(heldout), 4))
-
-    assert 1 <= len(found) <= 4
-
-    for ids, position in found:
-        assert mask not in ids
-        word = trained.tokenizer.decode_part([int(ids[position])]).strip()
-        assert len(word) >= 4
-        assert word.isalpha()
-        after = trained.tokenizer.decode_part([int(ids[position + 1])])
-        assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
-
-    assert fill_mask([str(run), "heldout=4", f"data.heldout={heldout}/manifest.json"]) == 0
-    assert capsys.readouterr().out.count("hidden: ") == len(found)
 
 
 @pytest.mark.parametrize("word", ["prompt=the page", "promt=the page", "x=the page"])

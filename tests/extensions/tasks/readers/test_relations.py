@@ -22,19 +22,19 @@ TACRED = {
     "relation": "per:met",
 }
 CLASSES = {"classes": ["no_relation", "per:met"]}
-CHARACTERS = {"text": "text", "first": ["a", "b"], "second": ["c", "d"], "last_included": False}
+COLUMNS = {"text": "text", "first": ["a", "b"], "second": ["c", "d"], "last_included": False}
 
 
-def test_entities_of_words_and_of_characters_are_marked(tmp_path):
+def test_entities_of_two_forms_are_marked(tmp_path):
     (item,) = read(tmp_path, json_lines(TACRED), "relations", **CLASSES)
     assert item.texts == ("$ Ada Lovelace $ met # Charles Babbage # .",)
     assert item.label == 1
 
-    turned = {"text": "It was Bob whom Ada met.", "a": 16, "b": 19, "c": 7, "d": 10}
+    turned = {"text": "It was Bob whom Ada met .".split(), "a": 4, "b": 5, "c": 2, "d": 3}
     rows = json_lines({**turned, "relation": "no_relation"})
-    reader = reader_of("relations", **CHARACTERS, **CLASSES)
+    reader = reader_of("relations", **COLUMNS, **CLASSES)
     (item,) = items_of(reader, written(tmp_path, rows))
-    assert item.texts == ("It was # Bob # whom $ Ada $ met.",)
+    assert item.texts == ("It was # Bob # whom $ Ada $ met .",)
     assert item.label == 0
 
     reader = reader_of("relations", **CLASSES)
@@ -73,6 +73,7 @@ def test_a_place_outside_the_sentence_is_rejected(tmp_path):
         TACRED | {"subj_start": 2},
         TACRED | {"subj_start": "0"},
         TACRED | {"token": 7},
+        TACRED | {"token": "Ada Lovelace met"},
         TACRED | {"token": None},
     ]
     reader = reader_of("relations", **CLASSES)
