@@ -2,6 +2,7 @@
 takes a second."""
 
 import json
+import resource
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -19,8 +20,11 @@ def lasting_child():
             pipe = subprocess.PIPE
             command = [sys.executable, "-m", _CHILD]
             child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+                command, cwd="/", stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
             )
+            # a test may have limited what this process writes, to be a full disk
+            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (hard, hard))
             children.append(child)
 
         child = children[-1]

@@ -260,9 +260,12 @@ class CorruptedText(Viewed):
 
     def special_words(self) -> list[str]:
         """Return the special tokens that the text spells; there they are plain text."""
-        text = re.sub(r"\s", "", self.codec.decoder.decode_part(self.sample["ids"].tolist()))
-        special = np.flatnonzero(self.codec.vocabulary.special).tolist()
-        return [piece for piece in self.codec.words(special) if piece in text]
+        special = self.codec.vocabulary.special
+        # a group's separators are special tokens, and not part of the text
+        ids = self.sample["ids"]
+        text = re.sub(r"\s", "", self.codec.decoder.decode_part(ids[~special[ids]].tolist()))
+        words = self.codec.words(np.flatnonzero(special).tolist())
+        return [piece for piece in words if piece in text]
 
     @property
     def restored(self) -> str:

@@ -114,4 +114,6 @@ def test_a_special_token_that_the_user_types_is_said_to_be_plain_text(capsys):
     assert "[MASK] in the text is plain text" in said
     choose = re.search(r"choose='(.*)'", said)[1]
     assert show_main(["masked_lm", "I love chocolate cake on Sundays", f"choose={choose}"]) == 0
+    # the separator of a packed row is not typed
+    assert show_main(["mixture", "I love cake", "parts=[{name: masked_lm}]"]) == 0
     assert not capsys.readouterr().err
