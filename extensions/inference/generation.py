@@ -100,7 +100,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
         "decoder_start": start,
-        "prefix": bool(trained.recorded) and "prefix_length" in trained.recorded[0].columns,
+        "prefix": trained.reads_prefix,
     }
     if settings.mode == "beam":
         return generate_beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]

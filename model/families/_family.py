@@ -89,6 +89,11 @@ class ModelFamily(Declared, nn.Module, ABC):
     """The token table [rows, emb_dim]."""
 
     @property
+    def aligned_by(self) -> nn.Module | None:
+        """What outputs the weight [B, T, S] of each source token, where one attention has it."""
+        return None
+
+    @property
     def device(self) -> torch.device:
         """The device of its parameters."""
         return next(self.parameters()).device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
@@ -65,13 +66,17 @@ class LstmEncoderDecoder(ModelFamily):
         attends = config.attention != "none"
         self.combine = nn.Linear(width * (1 + attends), config.dim, bias=False)
         self.score = AdditiveScore(width) if config.attention == "additive" else None
+        self.alignment = nn.Identity()
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return self.decode(tensors, None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return the states [B, T, dim] of the decoder's tokens."""
-        source, states = self._source_of(tensors, cache)
+        self.refuse_unsupported(tensors)
+        encode = partial(self._encode, tensors)
+        source = encode() if cache is None else cache.once(self, encode)
+        states = source[2] if cache is None else cache.recall(self) or source[2]
         outputs, following = self._read(self.decoder, tensors["decoder_input_ids"], states)
         hidden = outputs[-1]
         if cache is not None:
@@ -81,16 +86,9 @@ class LstmEncoderDecoder(ModelFamily):
             hidden = torch.cat((hidden, weights @ source[0]), dim=-1)
         return self.combine(hidden).tanh()
 
-    def alignment(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
-        """Return the weight [B, T, S] of each source token for each token of the decoder.
-
-        None without attention.
-        """
-        if self.config.attention == "none":
-            return None
-        source, states = self._source_of(tensors, None)
-        outputs, _ = self._read(self.decoder, tensors["decoder_input_ids"], states)
-        return self._weights(outputs[-1], source)
+    @property
+    def aligned_by(self) -> nn.Module:
+        return self.alignment
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         source = tokens * matrix_flops(self.encoder) + matrix_flops(self.starts)
@@ -102,17 +100,6 @@ class LstmEncoderDecoder(ModelFamily):
             source += tokens * matrix_flops(self.score.source)
             target += target_tokens * matrix_flops(self.score.target)
         return source + target + pairs
-
-    def _source_of(
-        self, tensors: Mapping[str, Tensor], cache: Cache | None
-    ) -> tuple[Source, list[State]]:
-        """Return the encoder's states, and those from which the decoder goes on."""
-        self.refuse_unsupported(tensors)
-        if cache is None:
-            source = self._encode(tensors)
-            return source, source[2]
-        source = cache.once(self, lambda: self._encode(tensors))
-        return source, cache.recall(self) or source[2]
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> Source:
         ids = tensors["input_ids"]
@@ -145,7 +132,8 @@ class LstmEncoderDecoder(ModelFamily):
         """Return the weights [B, T, S] of the encoder's states for states of the decoder."""
         states, real, _ = source
         scores = hidden @ states.mT if self.score is None else self.score(hidden, states)
-        return scores.float().masked_fill(~real[:, None], BLOCKED).softmax(-1).to(hidden.dtype)
+        weights = scores.float().masked_fill(~real[:, None], BLOCKED).softmax(-1)
+        return self.alignment(weights.to(hidden.dtype))
 
 
 class AdditiveScore(nn.Module):

@@ -52,7 +52,11 @@ def split_windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
 
 
 def log_likelihoods(
-    model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    *,
+    tokens: int = TOKENS,
+    prefixes: Sequence[int] = (),
 ) -> list[Tensor]:
     """Return the natural log-probability of each token but the first, fp64 [n - 1] per row.
 
@@ -65,6 +69,8 @@ def log_likelihoods(
         model: in evaluation mode.
         rows: token ids, one or more each.
         tokens: maximum number of positions of a batch, which changes only the rounding.
+        prefixes: number of tokens at the start of each row that a decoder reads in both directions
+            (prefix LM, arXiv 1910.10683); they are not scored, and have the value 0.
 
     Raises:
         ConfigurationError: the model reads pairs of rows, has no next-token head, or is in training
@@ -82,7 +88,8 @@ def log_likelihoods(
     check_lengths(model, [row[:-1] for row in rows])
 
     # a token is scored where its prefix occurs first; rows without a new prefix are not read
-    numbers, first_new = _number_prefixes(rows)
+    prefixes = prefixes or [0] * len(rows)
+    numbers, first_new = _number_prefixes(rows, prefixes)
     scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
     device = model.family.device
     readable = [number for number, row in enumerate(rows) if first_new[number] < len(row)]
@@ -97,6 +104,7 @@ def log_likelihoods(
                 model,
                 [rows[row][:-1] for row in batch],
                 [first_new[row] - 1 for row in batch],
+                [prefixes[row] for row in batch],
                 device,
             )
             scored = log_probabilities(head, states, targets, model.vocab_size)
@@ -106,28 +114,31 @@ def log_likelihoods(
     return [scores[row_numbers[1:]] for row_numbers in numbers]
 
 
-def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
+def _number_prefixes(
+    rows: Sequence[Sequence[int]], unscored: Sequence[int]
+) -> tuple[list[list[int]], list[int]]:
     """Number the distinct prefixes of all rows.
 
-    Also return the first token of each row, from 1, that ends a new prefix.
+    Also return the first token of each row, from 1, that ends a new prefix, and is not among the
+    `unscored` tokens at its start. Rows with other numbers of them share no prefix.
 
     Example:
-        >>> _number_prefixes([[7, 8, 9], [7, 8, 5], [7, 8]])
+        >>> _number_prefixes([[7, 8, 9], [7, 8, 5], [7, 8]], [0, 0, 0])
         ([[0, 1, 2], [0, 1, 3], [0, 1]], [1, 2, 2])
     """
     prefix_numbers: dict[tuple[int, int], int] = {}
     numbers = []
     first_new = []
-    for row in rows:
+    for row, first in zip(rows, unscored, strict=True):
         known_count = len(prefix_numbers)
-        prefix = -1
+        prefix = -1 - first
         numbers.append(
             [
                 prefix := prefix_numbers.setdefault((prefix, token), len(prefix_numbers))
                 for token in row
             ]
         )
-        first_new.append(max(1, sum(number < known_count for number in numbers[-1])))
+        first_new.append(max(1, first, sum(number < known_count for number in numbers[-1])))
     return numbers, first_new
 
 
@@ -153,13 +164,19 @@ def log_likelihoods_in_windows(
 
 
 def _states(
-    model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    first: Sequence[int],
+    prefixes: Sequence[int],
+    device: torch.device,
 ) -> Tensor:
     """Return the states [n, dim] of the tokens of each row from its `first` position on."""
     tensors = batch_tensors(rows, device)
     if model.family.architecture == "encoder":
         count = torch.zeros(len(rows), dtype=torch.int64, device=device)
         tensors |= {"attention": count + 1, "prefix_length": count}
+    elif any(prefixes):
+        tensors["prefix_length"] = torch.tensor(prefixes, device=device)
     hidden: Tensor = model.family(tensors)
     positions = torch.arange(hidden.shape[1], device=device)
     is_scored = positions >= torch.tensor(first, device=device)[:, None]

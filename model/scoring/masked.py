@@ -1,4 +1,7 @@
-"""Pseudo-log-likelihoods: predict each token from a copy of the row in which it is masked."""
+"""Pseudo-log-likelihoods: predict each token from a copy of the row in which it is masked.
+
+Families that predict in a given order (XLNet) read the row itself.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -185,6 +188,30 @@ def _score_copies(
         parts.append(scores)
 
     return torch.cat(parts)
+
+
+def permuted_log_likelihoods(model: Model, row: Sequence[int], order: Sequence[int]) -> Tensor:
+    """Return the natural log-probability of the token at each position of `order`, fp64 [order].
+
+    A token is scored given the positions before its own in the order, and all positions that the
+    order does not name (XLNet, arXiv 1906.08237).
+
+    Args:
+        model: in evaluation mode, of a family for which `has_prediction_order`.
+        row: token ids with their special tokens.
+        order: distinct positions of the row, in the order of prediction.
+
+    Raises:
+        ConfigurationError: the model has no masked LM head, or is in training mode.
+    """
+    _, head = find_head(model, "masked_lm", "permuted scores")
+    tensors = batch_tensors([row], model.family.device)
+    ids = tensors["input_ids"]
+    tensors["rank"] = torch.zeros_like(ids)
+    tensors["rank"][0, order] = 1 + torch.arange(len(order), device=ids.device)
+    with torch.no_grad():
+        states = model.family(tensors)[0, order]
+        return log_probabilities(head, states, ids[0, order], model.vocab_size)
 
 
 def logits_at_masks(

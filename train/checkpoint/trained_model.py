@@ -172,6 +172,11 @@ class TrainedModel:
             recorded.objective.frame.predict_from == "previous" for recorded in self.recorded
         )
 
+    @property
+    def reads_prefix(self) -> bool:
+        """Whether its decoder reads the start of a row in both directions (prefix LM)."""
+        return bool(self.recorded) and "prefix_length" in self.recorded[0].columns
+
     def require_config(self, remedy: str = "name a set by data=SET, or give a run") -> TrainConfig:
         """Return the configuration of the training; ConfigurationError for a model folder."""
         if self.config is None:

@@ -6,19 +6,18 @@ Blanks before the word belong to it: moving one across the boundary changes noth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.extensions.evaluation.prompting.template import LabelPrompt
-from clozeline.model.build import Model
-from clozeline.model.scoring.batches import TOKENS
+from clozeline.model.scoring.batches import TOKENS, has_prediction_order
 from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoods
-from clozeline.model.scoring.masked import pseudo_log_likelihoods
+from clozeline.model.scoring.masked import permuted_log_likelihoods, pseudo_log_likelihoods
 from clozeline.pipeline.row_form import PartForm
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import (
     choose_prepared,
     list_prepared_scores,
@@ -50,106 +49,98 @@ class Candidate:
         return max(len(self.ids), len(self.answer))
 
 
-class Scorer(Protocol):
-    """A way to score words with a model."""
+@dataclass(frozen=True)
+class _ModelScorer:
+    """A model, and how it scores words: `candidate` encodes one, and `scores` returns its tokens'.
 
-    def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
-        """Encode a word in its prompt."""
-        ...
+    They are natural log-probabilities, fp64 [tokens] per word.
+    """
 
-    def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
-        """Return the natural log-probability of each token of each word, fp64."""
-        ...
+    trained: TrainedModel
+    form: PartForm
+    """what its training rows look like"""
+    masks: Masks
+    tokens: int
+    """maximum number of positions of a batch, which changes only the rounding"""
 
 
-class Causal:
-    """Scores a word as the continuation of the prompt; what follows it is not read."""
+class Causal(_ModelScorer):
+    """Scores a word as the continuation of the prompt; what follows it is not read.
 
-    def __init__(
-        self, model: Model, tokenizer: Tokenizer, head: tuple[int, ...], tokens: int = TOKENS
-    ) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._tokens = tokens
-        self._head = head
+    A decoder that was trained on prefixes reads the prompt in both directions.
+    """
 
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word after its prompt."""
         text = prompt.before + word
-        encoding = self._tokenizer.encode([text])[0]
-        positions = [
-            token + len(self._head) for token in _word_tokens(text, prompt, word, encoding)
-        ]
+        encoding = self.trained.tokenizer.encode([text])[0]
+        head = self.form.before_text
+        positions = [token + len(head) for token in _word_tokens(text, prompt, word, encoding)]
         if not positions[0]:
             raise ConfigurationError(
                 "example: expected text before {label}: nothing precedes the word"
             )
-        return Candidate((*self._head, *encoding.ids.tolist()), tuple(positions))
+        return Candidate((*head, *encoding.ids.tolist()), tuple(positions))
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        rows = [candidate.ids for candidate in candidates]
-        log_probabilities = log_likelihoods(self._model, rows, tokens=self._tokens)
+        prefixes = [candidate.positions[0] for candidate in candidates]
+        log_probabilities = log_likelihoods(
+            self.trained.model,
+            [candidate.ids for candidate in candidates],
+            tokens=self.tokens,
+            prefixes=prefixes if self.trained.reads_prefix else (),
+        )
         return [
             row[[position - 1 for position in candidate.positions]]
             for row, candidate in zip(log_probabilities, candidates, strict=True)
         ]
 
 
-class Cloze:
+class Cloze(_ModelScorer):
     """Scores a word masked in a text that continues after it (arXiv 2001.07676).
 
-    `previous`: a token is predicted at the previous position.
+    A family that predicts in a given order (XLNet) masks nothing, and predicts in that of the
+    positions.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        tokenizer: Tokenizer,
-        masks: Masks,
-        *,
-        previous: bool = False,
-        tokens: int = TOKENS,
-    ) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._masks = masks
-        self._previous = previous
-        self._tokens = tokens
-        names = ("cls", "sep", "mask")
-        self._cls, self._sep, self._mask = (
-            tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names
-        )
 
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word between its texts, with special tokens."""
         text = f"{prompt.before}{word}{prompt.after}"
-        encoding = self._tokenizer.encode([text])[0]
-        positions = tuple(token + 1 for token in _word_tokens(text, prompt, word, encoding))
-        return Candidate((self._cls, *encoding.ids.tolist(), self._sep), positions)
+        encoding = self.trained.tokenizer.encode([text])[0]
+        head = self.form.head
+        positions = [token + len(head) for token in _word_tokens(text, prompt, word, encoding)]
+        return Candidate((*head, *encoding.ids.tolist(), *self.form.tail), tuple(positions))
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
+        model = self.trained.model
+        if has_prediction_order(model):
+            return [
+                permuted_log_likelihoods(model, candidate.ids, candidate.positions)
+                for candidate in candidates
+            ]
+
         positions = [candidate.positions for candidate in candidates]
         independent = (
             [[[*scored]] * len(scored) for scored in positions]
-            if self._masks == "independent"
+            if self.masks == "independent"
             else None
         )
 
         return pseudo_log_likelihoods(
-            self._model,
+            model,
             [candidate.ids for candidate in candidates],
             positions,
-            self._mask,
+            self.trained.tokenizer.vocabulary.id_of("mask", "a cloze prompt"),
             words=[[0] * len(scored) for scored in positions],
             masked=independent,
-            previous=self._previous,
-            tokens=self._tokens,
+            previous=self.form.predict_from == "previous",
+            tokens=self.tokens,
         )
 
 
-class Answer:
+class Answer(_ModelScorer):
     """Score a word as the output of an encoder-decoder.
 
     The word comes after the prompt, or instead of a sentinel.
@@ -159,66 +150,57 @@ class Answer:
     token, which counts as one of its tokens.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        tokenizer: Tokenizer,
-        label: str,
-        form: PartForm,
-        tokens: int = TOKENS,
-    ) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._tokens = tokens
-        vocabulary = tokenizer.vocabulary
-        self._end = vocabulary.id_of("eos", label)
-        self._form = form
-        self._sentinel = vocabulary.sentinels[0] if form.has_sentinels else None
-
-        if not isinstance(form.decoder_start, int):
-            raise ConfigurationError(
-                f"{label}: its rows have no separate token that the decoder reads first"
-            )
-
-        self._start = form.decoder_start
-
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a prompt for the encoder, and a word for the decoder."""
-        if self._sentinel is None:
-            sides = self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
+        tokenizer = self.trained.tokenizer
+        vocabulary = tokenizer.vocabulary
+        if not self.form.has_sentinels:
+            sides = tokenizer.encode([prompt.before.rstrip(), word.strip()])
             source, answer = (encoding.ids.tolist() for encoding in sides)
             if not answer:
                 raise ConfigurationError(f"labels: the tokenizer has no token for '{word}'")
             return Candidate(
                 self._add_special_tokens(source),
                 tuple(range(len(answer) + 1)),
-                (*answer, self._end),
+                (*answer, vocabulary.id_of("eos", "an answer")),
             )
 
         text = f"{prompt.before}{word}{prompt.after}"
-        encoding = self._tokenizer.encode([text])[0]
+        encoding = tokenizer.encode([text])[0]
         positions = _word_tokens(text, prompt, word, encoding)
         ids = encoding.ids.tolist()
-        source = [*ids[: positions[0]], self._sentinel, *ids[positions[-1] + 1 :]]
-        answer = [self._sentinel, *(ids[token] for token in positions)]
+        sentinel = vocabulary.sentinels[0]
+        source = [*ids[: positions[0]], sentinel, *ids[positions[-1] + 1 :]]
+        answer = [sentinel, *(ids[token] for token in positions)]
         return Candidate(
             self._add_special_tokens(source), tuple(range(1, len(answer))), tuple(answer)
         )
 
     def _add_special_tokens(self, source: Sequence[int]) -> tuple[int, ...]:
-        return (*self._form.head, *source, *self._form.tail)
+        return (*self.form.head, *source, *self.form.tail)
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
+        start = self.form.decoder_start
+        if not isinstance(start, int):
+            raise ConfigurationError(
+                f"{self.trained.folder}: its rows have no separate token that the decoder reads "
+                "first"
+            )
+
         rows = [candidate.ids for candidate in candidates]
         answers = [candidate.answer for candidate in candidates]
         log_probabilities = answer_log_likelihoods(
-            self._model, rows, answers, self._start, tokens=self._tokens
+            self.trained.model, rows, answers, start, tokens=self.tokens
         )
         return [
             row[list(candidate.positions)]
             for row, candidate in zip(log_probabilities, candidates, strict=True)
         ]
+
+
+Scorer: TypeAlias = Causal | Cloze | Answer
+_SCORERS: Final[dict[Mode, type[Scorer]]] = {"cloze": Cloze, "causal": Causal, "answer": Answer}
 
 
 def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) -> list[int]:
@@ -259,7 +241,7 @@ def open_scorer(
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     ready = {
-        mode: (objective.label, form)
+        mode: form
         for objective in reversed(trained.objectives)
         for form in reversed(objective.frame.each)
         for mode in list_prepared_modes(objective, form)
@@ -271,12 +253,4 @@ def open_scorer(
         "objective"
     )
     chosen = choose_prepared(trained, "mode", mode, known, nothing)
-    label, form = ready[chosen]
-    model = trained.model
-    tokenizer = trained.tokenizer
-    if chosen == "causal":
-        return Causal(model, tokenizer, form.before_text, tokens), chosen
-    if chosen == "answer":
-        return Answer(model, tokenizer, label, form, tokens), chosen
-    previous = form.predict_from == "previous"
-    return Cloze(model, tokenizer, masks, previous=previous, tokens=tokens), chosen
+    return _SCORERS[chosen](trained, ready[chosen], masks, tokens), chosen

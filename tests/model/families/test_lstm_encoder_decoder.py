@@ -8,6 +8,7 @@ from clozeline.errors import BatchError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.stack import record_outputs
 from tests.model.small_models import batch_for, built, changed, states
 
 SMALL = {"cell_dim": 20, "heads": {"lm": 1.0}}
@@ -80,9 +81,9 @@ def test_states_are_those_of_the_papers(kind):
     """Rows of different lengths: each starts from the state after its own last token."""
     family = built(NAME, attention=kind).eval().family
     tensors = batch_for(NAME, lengths=[11, 4, 1, 7])
-    found = states(built(NAME, attention=kind).eval(), tensors)
-    with torch.no_grad():
-        alignment = family.alignment(tensors)
+    with record_outputs(family.alignment) as aligned, torch.no_grad():
+        found = family(tensors)
+        alignment = aligned[0] if aligned else None
         for row, length in enumerate(tensors["lengths"].tolist()):
             size = int(tensors["decoder_lengths"][row])
             source = tensors["input_ids"][row, :length]

@@ -102,15 +102,19 @@ class TextScorer:
         for start in range(0, len(texts), _BATCH_TEXTS):
             part = texts[start : start + _BATCH_TEXTS]
             encoded = self._trained.tokenizer.encode(part)
-            kinds = [self._score_tokens(part, encoded, kind) for kind in self._kinds]
+            kinds = [self.score_tokens(part, encoded, kind) for kind in self._kinds]
             for scores in zip(*kinds, strict=True):
                 yield TextScore(
                     sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1])
                 )
 
-    def _score_tokens(
+    def score_tokens(
         self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score
     ) -> list[Tensor]:
+        """Return the natural log-probability of each scored token of each text, fp64.
+
+        `encoded` are the tokens of the texts.
+        """
         from clozeline.model.scoring.causal import log_likelihoods
         from clozeline.model.scoring.masked import pseudo_log_likelihoods
 
@@ -191,7 +195,7 @@ def choose_score(ready: Collection[Score], trained: TrainedModel, kind: Score | 
     Raises:
         ConfigurationError: the training did not prepare it.
     """
-    return choose_prepared(trained, "score", kind, ready, "which prepares no score of texts")
+    return choose_prepared(trained, "score", kind, ready, "which prepares no score of texts alone")
 
 
 def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.extensions.evaluation.prompting.scorers import Cloze, open_scorer
+from clozeline.extensions.evaluation.prompting.scorers import open_scorer
 from clozeline.extensions.evaluation.prompting.template import LabelPrompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.refusals import refused
@@ -100,7 +100,7 @@ def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened, kind):
     if kind == "independent":
         kind = "cloze"
         masks = "independent"
-        scorer = Cloze(trained.model, trained.tokenizer, "independent")
+        scorer, _ = open_scorer(trained, "cloze", "independent")
     else:
         masks = "left_to_right"
 
