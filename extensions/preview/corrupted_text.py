@@ -258,15 +258,6 @@ class CorruptedText(Viewed):
         grouping = build_grouping(self.objective.grouping, self.objective.vocabulary)
         return {feature.name: feature.role for feature in grouping.columns}
 
-    def special_words(self) -> list[str]:
-        """Return the special tokens that the text spells; there they are plain text."""
-        special = self.codec.vocabulary.special
-        # a group's separators are special tokens, and not part of the text
-        ids = self.sample["ids"]
-        text = re.sub(r"\s", "", self.codec.decoder.decode_part(ids[~special[ids]].tolist()))
-        words = self.codec.words(np.flatnonzero(special).tolist())
-        return [piece for piece in words if piece in text]
-
     @property
     def restored(self) -> str:
         """The original with special tokens, restored from the example alone.

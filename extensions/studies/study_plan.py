@@ -237,7 +237,7 @@ def plan_training(
     from clozeline.train.startup.starting_model import wrap_model
 
     phases = variant[1].phases
-    config = _compose_config(folder, variant, sets, output, seed)
+    config = compose_config(folder, variant, sets, output, seed)
     # FLOPs of a step of each part, estimated from the first rows of its sets
     probe: TrainConfig = validate(TrainConfig, config, STUDY)
     datasets = open_datasets(probe)
@@ -256,7 +256,7 @@ def plan_training(
             f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})"
         )
 
-    config = _compose_config(folder, variant, sets, output, seed, steps)
+    config = compose_config(folder, variant, sets, output, seed, steps)
     every = max(1, sum(steps) // study.evaluations)
     for key in ("evaluate", "checkpoint"):
         config[key] = {**config.get(key, {}), "every": every}
@@ -271,7 +271,7 @@ def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) 
     """
     sets = StudySets(dict.fromkeys(variants, output))
     for variant in variants.items():
-        config = _compose_config(folder, variant, sets, output / variant[0], 0)
+        config = compose_config(folder, variant, sets, output / variant[0], 0)
         family = FAMILIES.load_class(validate(TrainConfig, config, STUDY).model.family)
         if variant[1].measures and SAMPLE_WORDS in family.reads:
             raise ConfigurationError(
@@ -280,7 +280,7 @@ def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) 
             )
 
 
-def _compose_config(
+def compose_config(
     folder: Path,
     variant: tuple[str, Variant],
     sets: StudySets,
@@ -291,8 +291,11 @@ def _compose_config(
     """Return the keys of a variant's training, with so many steps of each part; default: one."""
     name, keys = variant
     file = find_study_file(folder)
-    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(keys.train).items()]
-    config = override(TrainConfig, read_composed(TrainConfig, file), changes, str(file))
+    config = merge(TrainConfig, read_composed(TrainConfig, file), {**keys.train, "model": {}})
+    # key by key, since another family keeps the sizes
+    model = flatten({"model": keys.train.get("model", {})})
+    changes = [f"{key}={json.dumps(value)}" for key, value in model.items()]
+    config = override(TrainConfig, config, changes, str(file))
     ends = [*accumulate(steps or [1] * len(keys.phases))]
     phases: list[dict[str, Any]] = []
 

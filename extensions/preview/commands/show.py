@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, Final
 
+import numpy as np
 from pydantic import Field
 
 from clozeline import plugins
@@ -149,7 +150,8 @@ def _show(settings: ShowSettings) -> None:
         return
 
     print_view(Section("", [shown.lines()]), Terminal())
-    if typed := shown.special_words():
+    special = shown.codec.words(np.flatnonzero(shown.codec.vocabulary.special).tolist())
+    if typed := [piece for piece in special if piece in (settings.text or "")]:
         choices = shown.objective.choices
         hint = (
             "" if choices is None else f"; write a word, and choose it: choose='{choices.example}'"

@@ -466,8 +466,8 @@ def test_few_pairs_decide_nothing():
     ("plain", "mixed", "answer"),
     [
         ([2.0], [3.0], "undecided: one seed: +1.000 (one seed) (2.000 against 3.000"),
-        ([2.0, 2.2], [3.0, 3.2], "holds: +1.000 ± 0.283 (2.100"),
-        ([2.0, 2.6], [3.0, 3.2], "undecided: +0.800 ± 0.566 (2.300"),
+        ([2.0, 2.2], [3.0, 3.2], "holds: +1.000 ± 0.141 (2.100"),
+        ([2.0, 3.0], [3.0, 3.2], "undecided: +0.600 ± 0.510 (2.500"),
         ([3.0, 3.2], [2.0, 2.2], "undecided: the better one had more tokens: -1.000"),
     ],
 )
