@@ -1,20 +1,25 @@
 """What attention is worth to a recurrent encoder-decoder, by the length of the text.
 
-    python -m benchmarks.bottleneck --train FILE --test FILE --output DIR [--flops 8e12] [--seeds 3]
+    python -m benchmarks.bottleneck --output DIR [--train FILE --test FILE] [--flops 3e11]
 
-The files are tables of translations, such as those of Multi30k: an English and a German column.
-Pairs are joined to texts of one to four sentences, equally often, so that long texts are frequent.
+Without files, the task is to copy 4, 8, 16 or 32 random letters. FILE is a table of translations,
+such as those of Multi30k: an English and a German column. Pairs are joined to texts of one to four
+sentences, equally often, so that long texts are frequent; each test set has the same sentences.
+
 `recipe:rnn_search variant=tiny` is trained without attention (RNNencdec) and with additive
 attention (RNNsearch, arXiv 1409.0473), for the same FLOPs and with the same seeds. The rate of each
-is the best of three. The table has the held-out nats per target token, by number of sentences:
-without attention, one vector has the whole source.
+is the best of four. The table has the held-out nats per target token, by length: without attention,
+one vector has the whole source.
 
 Each step is a command, printed before it runs; a run with a result is not repeated.
 """
 
 import csv
+import random
+import string
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +33,12 @@ from clozeline.train.logs.json_lines import read_lines
 
 SMALLEST = None
 ATTENTION: Final = ("none", "additive")
-RATES: Final = (3e-3, 1e-2, 3e-2)
+RATES: Final = (3e-3, 1e-2, 3e-2, 1e-1)
 SENTENCES: Final = (1, 2, 3, 4)
+LETTERS: Final = (4, 8, 16, 32)
+TRAINED: Final = 40_000
+TESTED: Final = 500
+"""Texts of random letters."""
 PROBE: Final = 10
 """Steps that measure the FLOPs of a step."""
 
@@ -44,41 +53,53 @@ def join_pairs(path: Path, counts: Iterator[int]) -> Iterator[list[str]]:
             yield [" ".join(texts) for texts in zip(*pairs, strict=True)]
 
 
+def copy_letters(texts: int, seed: int, counts: Iterator[int]) -> Iterator[list[str]]:
+    """Yield texts of random letters twice."""
+    drawn = random.Random(seed)
+    for _ in range(texts):
+        yield [" ".join(drawn.choices(string.ascii_lowercase, k=next(counts)))] * 2
+
+
 class Bottleneck:
     """Folders of one output, and its steps."""
 
     def __init__(self, options: Any) -> None:
         self.output = options.output.resolve()
         self.flops = options.flops
-        self.train = self.make_set("train", options.train, cycle(SENTENCES))
-        tokenizer = ("train_tokenizer=null", f"tokenizer.path={self.output}/sets/train")
+        if options.train is None:
+            unit, lengths, vocabulary = "letters", LETTERS, "{name: word, size: 200}"
+            train, test = partial(copy_letters, TRAINED, 1), partial(copy_letters, TESTED, 2)
+        else:
+            unit, lengths, vocabulary = "sentences", SENTENCES, "{name: byte_bpe, size: 4000}"
+            train, test = partial(join_pairs, options.train), partial(join_pairs, options.test)
+        words = [f"train_tokenizer={vocabulary}"]
+        self.train = self.make_set("train", train(cycle(lengths)), words)
+        words = ["train_tokenizer=null", f"tokenizer.path={self.output}/sets/train"]
         self.tests = {
-            f"sentences_{count}": self.make_set(
-                f"test_{count}", options.test, repeat(count), *tokenizer
-            )
-            for count in SENTENCES
+            f"{unit}_{length}": self.make_set(f"test_{length}", test(repeat(length)), words)
+            for length in lengths
         }
 
-    def make_set(self, name: str, pairs: Path, counts: Iterator[int], *words: str) -> Path:
-        """Write joined pairs and their shards."""
+    def make_set(self, name: str, pairs: Iterator[list[str]], words: list[str]) -> Path:
+        """Write pairs and their shards."""
         shards = self.output / "sets" / name / "corrupt" / "translation" / "train"
         if not (shards / "manifest.json").exists():
             table = self.output / f"{name}.tsv"
             table.parent.mkdir(parents=True, exist_ok=True)
             with table.open("w", encoding="utf-8") as file:
-                file.writelines("\t".join(texts) + "\n" for texts in join_pairs(pairs, counts))
+                file.writelines("\t".join(texts) + "\n" for texts in pairs)
             clozeline(
                 *("pipeline", "--config", "recipe:rnn_search", f"output={shards.parents[2]}"),
                 f"input=[{{path: {table}, language: en, target_language: de}}]",
                 *("heldout.fraction=0", "dedup=null"),
                 "corrupt=[{name: text_to_text, label: translation, input_length: 128, "
                 "target_length: 128, decoder_start: bos}]",
-                *(words or ["train_tokenizer.size=4000"]),
+                *words,
             )
         return shards
 
     def run(self, attention: str, rate: float, seed: int, steps: int, name: str) -> Path:
-        """Train, unless it was done; return the folder."""
+        """Train; return the folder."""
         run: Path = self.output / name / f"{attention}-{rate:g}-{seed}"
         tests = ", ".join(f"{test}: {shards}" for test, shards in self.tests.items())
         clozeline(
@@ -105,7 +126,7 @@ class Bottleneck:
 
 
 def main() -> int:
-    options = parser(__doc__, train=Path, test=Path, output=Path, flops=8e12, seeds=3).parse_args()
+    options = parser(__doc__, train=Path, test=Path, output=Path, flops=3e11, seeds=3).parse_args()
     study = Bottleneck(options)
 
     best = {}
