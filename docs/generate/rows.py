@@ -90,7 +90,7 @@ def run_command(command: str, folder: Path) -> tuple[int, str]:
         "stderr": subprocess.STDOUT,
     }
     done = subprocess.run(
-        ["bash", "-ec", command], cwd=folder, env=environment, text=True, **streams
+        ["bash", "-ec", command], cwd=folder, env=environment, errors="replace", **streams
     )
     return done.returncode, done.stdout
 
@@ -178,8 +178,8 @@ def run_cells(name: str, folder: Path) -> dict[Row, Printed]:
     return ran
 
 
-def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: float) -> str:
-    """Return the page as Markdown; `seconds` is the time of all commands."""
+def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed]) -> str:
+    """Return the page as Markdown."""
 
     def code(text: str, longest: int = 80) -> str:
         fence = ("`` ", " ``") if "`" in text else ("`", "`")
@@ -193,8 +193,7 @@ def write_page(content: Mapping[str, Any], ran: Mapping[Row, Printed], seconds: 
 
     head = content["head"].format(
         rows=len(read_rows(content)),
-        minutes=round(seconds / 60),
-        cores=len(os.sched_getaffinity(0)),
+        minutes=round(sum(printed.seconds for printed in ran.values()) / 60),
         date=dt.date.today(),
     )
     parts = [head, "```text\n" + "\n".join(content["prepare"]) + "\n```"]
@@ -223,7 +222,6 @@ def main() -> int:
     )
     options = parser.parse_args()
 
-    start = time.monotonic()
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
     if not (folder / "printed").exists():
@@ -241,17 +239,12 @@ def main() -> int:
         rows = [pool.submit(run_rows, by_topic[topic], folder) for topic in topics]
     ran = {row: printed for done in (*rows, *cells) for row, printed in done.result().items()}
 
-    seconds = time.monotonic() - start
-    earlier = folder / "seconds"
-    seconds += float(earlier.read_text()) if earlier.exists() else 0
-    earlier.write_text(str(seconds))
-
     failed = [f"{row.topic}: {row.taught}" for row in ran if not ran[row].answers(row)]
     failed += find_general_patterns({row: ran[row] for row in ran if row.topic in by_topic})
     sys.stdout.write(f"{len(ran)} rows in {folder}, {len(failed)} failed\n")
     sys.stdout.writelines(f"  {line}\n" for line in failed)
     if not failed and options.only is None:
-        (_DOCS / "rows.md").write_text(write_page(content, ran, seconds), encoding="utf-8")
+        (_DOCS / "rows.md").write_text(write_page(content, ran), encoding="utf-8")
     return bool(failed)
 
 
