@@ -103,7 +103,6 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, c
 
     uid = json.loads(capsys.readouterr().out.splitlines()[0])["sample"]
     calls = [
-        (fill_mask.main, [run_, "--heldout", "2"]),
         (explain_batch.main, ["--run", run_, "--step", "1"]),
         (where_is.main, ["--run", run_, "--uid", uid]),
         (fisher.main, [run_, "output=fisher.safetensors", "rows=2"]),

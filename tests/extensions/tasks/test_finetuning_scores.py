@@ -98,7 +98,7 @@ def test_a_table_of_two_folders(tmp_path):
         ]
     )
 
-    assert line == "b - a: accuracy -0.3750 ± 0.4268", "0.25 of three seeds, 0.1768 of two"
+    assert line == "b - a: accuracy -0.3750 ± 0.1909", "0.25 of three seeds, 0.1768 of two"
 
     write(tmp_path / "other", 0, ANSWERS, set="other")
 
