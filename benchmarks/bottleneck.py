@@ -67,12 +67,17 @@ class Bottleneck:
         self.output = options.output.resolve()
         self.flops = options.flops
         if options.train is None:
-            unit, lengths, vocabulary = "letters", LETTERS, "{name: word, size: 200}"
-            train, test = partial(copy_letters, TRAINED, 1), partial(copy_letters, TESTED, 2)
+            unit = "letters"
+            lengths = LETTERS
+            words = ["train_tokenizer={name: word, size: 200}"]
+            train = partial(copy_letters, TRAINED, 1)
+            test = partial(copy_letters, TESTED, 2)
         else:
-            unit, lengths, vocabulary = "sentences", SENTENCES, "{name: byte_bpe, size: 4000}"
-            train, test = partial(join_pairs, options.train), partial(join_pairs, options.test)
-        words = [f"train_tokenizer={vocabulary}"]
+            unit = "sentences"
+            lengths = SENTENCES
+            words = ["train_tokenizer={name: byte_bpe, size: 4000}"]
+            train = partial(join_pairs, options.train)
+            test = partial(join_pairs, options.test)
         self.train = self.make_set("train", train(cycle(lengths)), words)
         words = ["train_tokenizer=null", f"tokenizer.path={self.output}/sets/train"]
         self.tests = {
@@ -111,11 +116,16 @@ class Bottleneck:
         )
         return run
 
+    def count_steps(self, attention: str) -> int:
+        """Return the steps that the FLOPs allow, whatever the rate and the seed."""
+        probe = self.run(attention, RATES[0], 0, PROBE, "probes")
+        records = [*read_lines(probe / "metrics.jsonl")]
+        return round(self.flops * PROBE / records[-1]["flops"])
+
     def measure(self, attention: str, rate: float, seed: int) -> dict[str, float]:
         """Return the held-out nats by test set, and the steps."""
-        probe = self.run(attention, rate, 0, PROBE, "probes")
-        records = [*read_lines(probe / "metrics.jsonl")]
-        steps = round(self.flops * PROBE / records[-1]["flops"])
+        path = self.output / "steps" / f"{attention}.json"
+        steps = int(keep_result(path, lambda: self.count_steps(attention)))
         run = self.run(attention, rate, seed, steps, "runs")
         results = last_heldout([*read_lines(run / "metrics.jsonl")])
         return {"steps": steps, **{name: results[name]["loss"] for name in self.tests}}

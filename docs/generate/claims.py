@@ -44,9 +44,10 @@ pretrained body; where the row says *one body*, those of its fine-tuning.
 Our models have at most a few million [parameters](glossary.md#models), and read at most 50 million
 tokens. A claim that does not hold here may hold at a hundred times the size. All studies but *adam*
 train with Muon, because with AdamW alone such short runs learn little more than how frequent tokens
-are; the papers have Adam. No rate, batch or size was tuned on a claim. Only the templates of `new`
-and what they are compared with were tuned, each on its own. Names of files in the commands are
-yours. A study takes at most 45 minutes of two cores, by the FLOPs per second that we measured."""
+are; the papers have Adam. No batch or size was tuned on a claim. Rates were tuned for the rows on
+adapters and prefixes, four or five for each arm; the templates of `new` and what they are
+compared with were tuned each on its own. Names of files in the commands are yours. A study takes at
+most 45 minutes of two cores, by the FLOPs per second that we measured."""
 
 
 def claims_page() -> str:
