@@ -8,10 +8,9 @@ point, and has the same form:
 
 A package has a folder for each registry that it adds to, named by the address of the registry
 (`filters/`, `ingest/readers/`), a folder with `stage.py` for each stage, and `commands/`. Its
-`__init__.py` begins with one sentence, and may declare `NEEDS`, the extensions that it imports,
-`EXTRA`, the extra of `pyproject.toml` with what it wants to be installed, and `PARTS` of
-configuration files, with keys that tell them. All of this is read without importing it. An
-extension whose files cannot be read so has a `problem`, and is not used.
+`__init__.py` begins with one sentence, and may declare `NEEDS`, the extensions that it imports, and
+`PARTS` of configuration files, with keys that tell them. All of this is read without importing it.
+An extension whose files cannot be read so has a `problem`, and is not used.
 `words_elsewhere.yaml` has what other programs call its keys and commands.
 
 The variable `CLOZELINE_HIDE` hides extensions: names by commas, or `all`. Processes started from
@@ -56,8 +55,6 @@ class Extension:
     """what it adds, in one sentence"""
     needs: tuple[str, ...] = ()
     """names of the extensions that it imports"""
-    extra: str = ""
-    """extra of `pyproject.toml` that it wants; "" for none"""
     parts: Mapping[str, set[str]] = field(default_factory=dict, compare=False)
     """parts of configuration files, and the keys by which each is known"""
     problem: str = ""
@@ -78,7 +75,6 @@ def _read_extension(name: str, package: str, folder: Path, distribution: str) ->
         return known(
             (ast.get_docstring(tree) or "").partition("\n")[0],
             _take_names(found, "NEEDS"),
-            str(found.get("EXTRA", "")),
             {part: {*keys} for part, keys in dict(found.get("PARTS", {})).items()},
         )
     except Exception as error:  # a file may hold anything

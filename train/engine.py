@@ -29,7 +29,6 @@ from clozeline.train.data.global_batch import DeviceCopies, DeviceCopy, MicroBat
 from clozeline.train.data.stream.labels import draw_sample_bits
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, HookContext, StepInfo
-from clozeline.train.hooks._start_distance import StartDistance
 from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
@@ -309,12 +308,10 @@ def hooks_of_run(config: TrainConfig) -> list[Hook]:
     """Return the hooks of a configuration, sorted by their `priority`.
 
     Hooks of equal priority: the regularizer, those of keys of extensions, then `hooks` in their
-    order. With `model.init_from`, the distance from it is recorded, too.
+    order.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
     hooks += [chosen.build() for chosen in config.all_hooks]
-    if config.model.init_from is not None:
-        hooks.append(StartDistance(by_layer=any(hook.observes_layers for hook in hooks)))
     return sorted(hooks, key=lambda hook: hook.priority)
 
 

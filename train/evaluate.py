@@ -18,7 +18,7 @@ from clozeline.model.heads import Head
 from clozeline.reporting import Reporting
 from clozeline.train.checkpoint.stored_checkpoint import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments, states_of
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.global_batch import MicroBatch, next_global_batch, shares
 from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.stream.stream import Stream
@@ -103,13 +103,17 @@ class _OnePass:
 
 
 def open_heldout(
-    config: TrainConfig, datasets: Datasets, world: World, resources: ExitStack
+    data: DataConfig,
+    max_rows: int | None,
+    datasets: Datasets,
+    world: World,
+    resources: ExitStack,
 ) -> list[HeldoutSet]:
     """Open the held-out sets; `resources` closes them."""
     opened = []
     for name, shards in datasets.heldout.items():
-        stream = open_stream(config.data, [datasets.heldout_phase(name)], world.rank, world.size)
-        batches = batches_of_pass(len(shards), config.data.global_batch, config.evaluate.max_rows)
+        stream = open_stream(data, [datasets.heldout_phase(name)], world.rank, world.size)
+        batches = batches_of_pass(len(shards), data.global_batch, max_rows)
         opened.append(HeldoutSet(name, resources.enter_context(stream), batches))
     return opened
 

@@ -1,7 +1,7 @@
 """One training run from start to exit code: check, resume or start, train, report."""
 
+import os
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 
 from clozeline.command import Detail
@@ -13,7 +13,12 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.distributed.launcher import describe_environment
-from clozeline.train.distributed.process_group import World, gc_frozen, join_process_group
+from clozeline.train.distributed.process_group import (
+    World,
+    device_of,
+    gc_frozen,
+    join_process_group,
+)
 from clozeline.train.distributed.stopping import Interrupted, StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
@@ -26,12 +31,12 @@ from clozeline.train.logs.cost_estimate import (
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.plan import describe_plan, plan_lines
+from clozeline.train.logs.plan import describe_plan
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import TrainingJob, train
 from clozeline.train.startup.announcements import announce_start, describe_start
-from clozeline.train.startup.checks import CheckedStart, check_start
+from clozeline.train.startup.fill_in import Start, check_start
 from clozeline.train.startup.run_directory import lock_run, prepare_directory
 from clozeline.train.startup.start_or_resume import find_starting_point, set_up_kernels
 from clozeline.train.startup.starting_model import build_starting_model
@@ -51,33 +56,33 @@ def run_training(config: TrainConfig, joined: World | None = None, detail: Detai
     """
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()
-    checked = check_start(config, size)
+    start = check_start(config, size, joined.device if joined else device_of(os.environ))
     world = joined or join_process_group(
-        timeout_s=checked.config.collective_timeout_s,
-        deterministic=checked.config.deterministic is True,
+        timeout_s=start.config.collective_timeout_s,
+        deterministic=start.config.deterministic is True,
     )
     if world.size > 1:
         with world.sharing_errors():
-            checked.datasets.check_files(world.rank, world.local_rank)
+            start.datasets.check_files(world.rank, world.local_rank)
 
     with ExitStack() as resources:
         # lock the run directory: no other process writes to it
         with world.sharing_errors():
             if world.rank == 0:
-                resources.enter_context(lock_run(checked.config))
+                resources.enter_context(lock_run(start.config.output, start.config.resume))
 
         journal = resources.enter_context(
-            closing(Journal(checked.config.output, checked.config.log, world.rank))
+            closing(Journal(start.config.output, start.config.log, world.rank))
         )
 
         try:
-            steps = checked.config.last_step
+            steps = start.config.last_step
             display = resources.enter_context(Display(steps, world.rank, detail=detail))
-            code = _build_and_train(checked, world, journal, display, resources)
+            code = _build_and_train(start, world, journal, display, resources)
         except (KeyboardInterrupt, Interrupted):
             raise
         except BaseException as error:  # code of others may exit, and libraries panic
-            note_key(error, to_data(checked.config))
+            note_key(error, to_data(start.config))
             journal.fail(error)
             raise
 
@@ -89,29 +94,25 @@ def run_training(config: TrainConfig, joined: World | None = None, detail: Detai
 
 
 def _build_and_train(
-    checked: CheckedStart, world: World, journal: Journal, display: Display, resources: ExitStack
+    start: Start, world: World, journal: Journal, display: Display, resources: ExitStack
 ) -> int:
     """Build everything, then train; return the exit code.
 
     Whatever can be refused is built before the run directory is written to.
     """
-    config, datasets, untrained_heads = checked
+    config, datasets = start.config, start.datasets
     stop = resources.enter_context(StopRequest())
     announce = announcer(journal, display)
 
     # find the checkpoint to resume from
-    kept = config.checkpoint
-    if config.early_stop is not None:  # the run ends after its best step
-        kept = replace(kept, keep_best=True)
-    checkpoints = Checkpoints(config.output / "checkpoints", kept, world, announce)
+    checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
     checkpoint = None if config.resume == "never" else checkpoints.find()
 
     with world.sharing_errors():
-        point = find_starting_point(config, datasets, world.size, world.device, checkpoint)
+        point = find_starting_point(start, checkpoint)
 
     point.check_agreement(world)
-    config = point.config
-    set_up_kernels(config, world.device)
+    set_up_kernels(world.device, config.precision, deterministic=config.deterministic is True)
 
     if point.step > config.last_step:
         display.say(
@@ -127,7 +128,7 @@ def _build_and_train(
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them
-    uncompiled = partial(announce, "not_compiled") if checked.config.compile == "auto" else None
+    uncompiled = partial(announce, "not_compiled") if "compile" in start.sources else None
     engine = resources.enter_context(
         closing(Engine(starting.model, config, world, starting.hooks, uncompiled))
     )
@@ -135,7 +136,7 @@ def _build_and_train(
         restore(engine, point.checkpoint, starting.new)
 
     # open the data at the position of the checkpoint
-    heldout = open_heldout(config, datasets, world, resources)
+    heldout = open_heldout(config.data, config.evaluate.max_rows, datasets, world, resources)
     stream = resources.enter_context(
         open_stream(config.data, datasets.phases, world.rank, world.size)
     )
@@ -144,7 +145,7 @@ def _build_and_train(
     # write to the run directory for the first time
     with world.sharing_errors():
         if world.rank == 0:
-            prepare_directory(point, state, datasets, journal, announce)
+            prepare_directory(point, state, journal, announce)
 
     resources.enter_context(journal.renewed())
     checkpoints.prepare()
@@ -153,9 +154,7 @@ def _build_and_train(
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
     plan = describe_plan(cost)
-    lines = [*point.choices, starting.unread, *plan_lines(plan)]
-    if point.saved is None:
-        lines = describe_start(point, untrained_heads, starting, datasets, cost, measured, plan)
+    lines = describe_start(point, starting, cost, measured, plan)
     announce_start(point, lines, engine, display, journal, plan)
 
     # watch the data, the records and the time

@@ -12,7 +12,7 @@ parameter buffers (*flats*), see `train.optim.weights.flat_buffers`:
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from clozeline.errors import CheckpointError
 from clozeline.model.parameters.sharding import full_shape
-from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
-from clozeline.train.configuration.engine_config import engine_checks_gradient, engine_config
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.engine_config import engine_config
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 
@@ -40,11 +40,16 @@ class Zero:
         """Wrap a model with fp32 weights on its device, and its optimizer; a collective call."""
         self.config = config
         self.world = world
-        self.engine: Any = _initialize(model, optimizer, config, world)
+        settings = engine_config(
+            config, world.size, sum(full_shape(p).numel() for p in model.parameters())
+        )
+        self._stage = settings["zero_optimization"]["stage"]
+        self._checks_gradient = settings["zero_optimization"].get("compute_grad_norm") is False
+        self._accumulation = settings["gradient_accumulation_steps"]
+        self.engine: Any = _initialize(model, optimizer, settings, world.size)
         self._model = model
         # a list: walking through the modules takes longer than a small update
         self._parameters = list(model.parameters())
-        self._accumulation = check_world(config, world.size)
         self.gradient_bytes = 0
         """bytes of gradients between the last backward pass and the update, after the first step"""
         # stage 1 in bf16: DeepSpeed clears the gradients of the previous micro-batch by a hook on
@@ -54,10 +59,8 @@ class Zero:
         )
 
         # clipping, and the single wait for the device in each step
-        self._stage = zero_stage(config, world.size)
         if self._stage < 3:  # a start at stage 3 that was refused leaves DeepSpeed's
             nn.functional.linear = _LINEAR
-        self._checks_gradient = engine_checks_gradient(config, world.size)
         self._norm: Tensor | None = None
         self._sums: Sequence[Tensor] = ()
         self._reading: Callable[[], list[float]] | None = None
@@ -352,16 +355,11 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
 
 
 def _initialize(
-    model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World
+    model: nn.Module, optimizer: torch.optim.Optimizer, settings: Mapping[str, Any], world_size: int
 ) -> Any:
     """Return DeepSpeed's engine; in bf16, the fp32 masters keep the exact weights."""
-    exact = _round_weights(model) if config.precision == "bf16" else {}
-    count = sum(full_shape(parameter).numel() for parameter in model.parameters())
-    parts = {
-        "model": model,
-        "optimizer": optimizer,
-        "config": engine_config(config, world.size, count),
-    }
+    exact = _round_weights(model) if "bf16" in settings else {}
+    parts = {"model": model, "optimizer": optimizer, "config": settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine, *_ = load_deepspeed().initialize(**parts, dist_init_required=False)
@@ -373,7 +371,7 @@ def _initialize(
         segment.of(segment.flat.data).copy_(values.reshape(-1)[first : first + segment.count])
     # one rank at stage 0 has nothing to reduce: flattening, dividing by 1 and copying back would
     # change no bit
-    if world.size == 1 and zero_stage(config, 1) == 0:
+    if world_size == 1 and settings["zero_optimization"]["stage"] == 0:
         engine.enable_backward_allreduce = False
     return engine
 

@@ -22,6 +22,7 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.registry import Component
 from docs.generate.claims import claims_page
 from docs.generate.combinations import combinations_page
+from docs.generate.filled_keys import filled_keys_page
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
 from docs.generate.other_words import words_page
 from docs.generate.schemas import write_schemas
@@ -128,6 +129,7 @@ def write_pages() -> dict[str, str]:
     pages = {"objectives.md": _write_overview(), "glossary.md": _write_glossary()}
     pages["combinations.md"] = combinations_page()
     pages["claims.md"] = claims_page()
+    pages["filled-keys.md"] = filled_keys_page()
     pages["words.md"] = words_page()
     for page, group in GROUPS.items():
         head = f"# {group.title}\n\n{group.summary}{_SECTION_HEAD}"

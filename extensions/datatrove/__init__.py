@@ -1,5 +1,1 @@
 """Blocks of datatrove in a recipe, and our documents in its pipelines."""
-
-from typing import Final
-
-EXTRA: Final = "datatrove"

@@ -1,33 +1,29 @@
 """Extensions of an installed distribution: found without an import, hidden, and told by doctor."""
 
 import sys
-import tomllib
 
 import pytest
 
-from clozeline import HOME, extension_list
+from clozeline import extension_list
 from clozeline.__main__ import main
 from clozeline.extension_list import HIDE, explain_unused, find_extensions, list_extensions
 from tests.refusals import refused
 
 PACKAGES = {
     "wordlab": '"""Count words.\n\nNot syllables.\n"""\n\nNEEDS = ("walklab",)\nraise SystemExit\n',
-    "walklab": '"""Draw walks."""\n\nEXTRA = "fast"\nNEEDS = ()\nraise SystemExit\n',
+    "walklab": '"""Draw walks."""\n\nNEEDS = ()\nraise SystemExit\n',
 }
 
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """A distribution with both packages, one of whose extras is not installed."""
+    """A distribution with both packages."""
     info = tmp_path / "lab-1.2.dist-info"
     for name, text in PACKAGES.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
     info.mkdir()
-    extras = (
-        "Requires-Dist: no-such-package; extra == 'fast'\nRequires-Dist: numpy; extra == 'slow'\n"
-    )
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: lab\nVersion: 1.2\n{extras}")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1.2\n")
     entries = "".join(f"{name} = {name}\n" for name in PACKAGES)
     (info / "entry_points.txt").write_text(f"[clozeline.extensions]\n{entries}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -74,13 +70,11 @@ def test_a_hidden_command_is_told_from_an_unknown_one(lab, monkeypatch, capsys):
 
 
 def test_ours_declare_what_is_there():
-    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
     known = find_extensions()
 
     for each in (each for each in known.values() if each.distribution == "clozeline"):
         assert each.summary.endswith(".")
         assert known.keys() >= {*each.needs}
-        assert not each.extra or each.extra in project["optional-dependencies"]
 
 
 def test_two_extensions_of_one_name_are_refused(lab):

@@ -26,6 +26,7 @@ PAGES = {
     for path in (
         "claims.md",
         "combinations.md",
+        "filled-keys.md",
         "glossary.md",
         "objectives.md",
         "words.md",

@@ -89,6 +89,7 @@ ALGORITHMS = {
             {"decay": Neutral("of averages that stand next to the weights: tests of averages")},
         ),
         "layer_statistics": ({}, {}),
+        "start_distance": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },
     ("extensions.compression.pruning", "prune"): {

@@ -35,7 +35,7 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
         TrainConfig, write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes), []
     )
     train = open_datasets(config).train
-    model = build_random_model(config, train).eval()
+    model = build_random_model(config.model, config.seed, train).eval()
     batch = {**next(iter(open_stream(train, micro_batch=8).next_step())).tensors}
     batch["input_ids"] = batch["input_ids"].long()
     world = SimpleNamespace(device=torch.device("cpu"))

@@ -55,7 +55,7 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
         train(74, "steps=4")
         train(0)
 
-        assert "resumed from step-00000003" in said
+        assert "from step-00000003: " in said
         assert explain_batch.main(["--run", str(output), "--samples", "0"]) == 0
 
         seen = capsys.readouterr()

@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 def examine(output: Path) -> Iterator[Finding]:
     """Yield the findings about this machine."""
     yield Finding("Python", platform.python_version())
-    for name, requirement in _find_absent_packages("clozeline"):
+    for name, requirement in _find_absent_packages():
         yield Finding(name, "not installed", f"pip install '{requirement}'", is_missing=True)
 
     try:
@@ -100,11 +100,10 @@ def examine(output: Path) -> Iterator[Finding]:
     yield from _examine_extensions()
 
 
-def _find_absent_packages(distribution: str, extra: str = "") -> Iterator[tuple[str, str]]:
-    """Yield what a distribution or its extra needs and is not installed: name, requirement."""
-    for requirement in importlib.metadata.requires(distribution) or []:
-        of_extra = re.search(r"extra == ['\"]([^'\"]+)", requirement)
-        if (of_extra[1] if of_extra else "") != extra:
+def _find_absent_packages() -> Iterator[tuple[str, str]]:
+    """Yield what Clozeline needs and is not installed: name, requirement."""
+    for requirement in importlib.metadata.requires("clozeline") or []:
+        if "extra ==" in requirement:
             continue
         name = re.split(r"[\s<>=!~\[;(]", requirement)[0]
         try:
@@ -117,10 +116,6 @@ def _examine_extensions() -> Iterator[Finding]:
     for name, each in find_extensions().items():
         found = f"extension of {each.distribution}: {each.summary}"
         advice = ""
-        if each.extra:
-            absent = any(_find_absent_packages(each.distribution, each.extra))
-            found += f" Its extra {each.extra} is {'not ' * absent}installed."
-            advice = f"pip install '{each.distribution}[{each.extra}]'" * absent
         if why := explain_unused(name):
             advice = f"not used: {why}"
         elif each.distribution != "clozeline":

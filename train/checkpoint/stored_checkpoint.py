@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError, safe_open
 
 from clozeline.checksummed_json import refuse_newer
-from clozeline.configuration.config import Natural
+from clozeline.configuration.config import Natural, Positive
 from clozeline.errors import (
     CheckpointError,
     ConfigurationError,
@@ -86,7 +86,7 @@ class Index:
     buffers: list[str]
     """persistent buffers, stored in part 0 as `buffer/<name>`"""
     files: dict[str, FileRecord]
-    format: int = FORMAT
+    format: Positive = FORMAT
     whole: dict[str, list[Natural]] = dataclasses.field(default_factory=dict)
     """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
     hooks: list[str] = dataclasses.field(default_factory=list)
@@ -133,11 +133,6 @@ class Index:
             raise CheckpointError(
                 f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})"
             ) from error
-
-        if index.format != FORMAT:
-            raise CheckpointError(
-                f"{path}: format {index.format}, this version reads format {FORMAT}"
-            )
 
         return index
 

@@ -24,7 +24,6 @@ from clozeline.errors import (
     ConfigurationError,
     IntegrityError,
     reading_run,
-    write_note,
 )
 from clozeline.files import file_hash
 from clozeline.pipeline.row_form import RowForm
@@ -36,7 +35,6 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import (
     SETS_FILE,
-    TOKENIZER_FOLDER,
     RecordedSet,
     add_meanings,
     fingerprint_of,
@@ -44,7 +42,6 @@ from clozeline.train.data.sets.recorded_sets import (
     tokenizer_of_run,
 )
 from clozeline.train.data.sets.token_ids import KnownIds
-from clozeline.train.data.stream.phases import DIGEST_DIGITS, read_phases
 from clozeline.train.registries import STATE_KEYS
 
 if TYPE_CHECKING:  # they import torch, which a command without a model does not need
@@ -343,9 +340,8 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
         trained = tuple(
             name for name in saved_run.index.parameters if not name.startswith("adapters.")
         )
-        weights |= _read_base(
-            saved_run, config, {name: shapes[name] for name in shapes.keys() - weights}
-        )
+        missing = {name: shapes[name] for name in shapes.keys() - weights}
+        weights |= _read_base(saved_run, config.model.init_from, missing)
 
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{saved_run.folder} has another model than {folder / 'config.yaml'}")
@@ -372,26 +368,13 @@ def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
 def ids_of_run(stored: StoredCheckpoint) -> KnownIds:
     """Return the ids of the weights in a checkpoint of a run.
 
-    Earlier versions did not record them there: then they are those of the sets in sets.json, and if
-    the checkpoint was trained on other sets, a note says so.
+    A checkpoint without them has those of the sets in sets.json.
     """
     run = stored.folder.parents[1]
-    fingerprint = stored.state.tokenizer or None
-    if fingerprint is None:
-        with suppress(IntegrityError):  # the next start writes sets.json again
-            sets = read_sets(run)
-            fingerprint = sets[0].tokenizer.fingerprint
-            phases = read_phases(stored.state.stream.get("data", ()))
-            trained_on = {key.digest for phase in phases for key in phase.sources}
-            if not trained_on <= {recorded.digest[:DIGEST_DIGITS] for recorded in sets}:
-                write_note(
-                    f"{stored.folder}: an earlier version wrote this checkpoint, without its "
-                    f"tokenizer, and the sets of {run} were replaced later: if their tokenizer "
-                    f"was, too, {run / TOKENIZER_FOLDER} gives its ids wrong pieces"
-                )
+    fingerprint = stored.state.tokenizer or read_sets(run)[0].tokenizer.fingerprint
 
     def load() -> Tokenizer:
-        return load_tokenizer(tokenizer_of_run(run, read_sets(run)[0], fingerprint or ""))
+        return load_tokenizer(tokenizer_of_run(run, read_sets(run)[0], fingerprint))
 
     return KnownIds(run, fingerprint, load)
 
@@ -410,13 +393,12 @@ def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[st
 
 
 def _read_base(
-    stored: StoredCheckpoint, config: TrainConfig, shapes: Mapping[str, Sequence[int]]
+    stored: StoredCheckpoint, source: Path | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, Tensor]:
     """Return the weights of the base model under an adapter that the checkpoint does not have."""
     import torch
 
     # open the base model, and compare it with the one of the training
-    source = config.model.init_from
     if source is None or not source.expanduser().is_dir():
         raise ConfigurationError(
             f"{stored.folder} has only an adapter, and its base model {source} is missing: copy it "

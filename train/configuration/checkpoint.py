@@ -58,6 +58,10 @@ class CheckpointConfig:
         """The tokens of each entry of `at`, ascending."""
         return milestone_tokens(self.at, self.tokens_per_word)
 
+    def allow(self, *keys: str) -> str:
+        """Return the word that lets further keys change, to be copied from a message."""
+        return f"checkpoint.allow_changed=[{','.join((*self.allow_changed, *keys))}]"
+
 
 def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> list[float]:
     """Convert entries such as "10M tokens" to numbers of tokens, ascending.

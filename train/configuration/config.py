@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -28,7 +28,7 @@ from clozeline.configuration.paths import LocalPath, OutputPath, as_url, local_p
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import check_parts
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import Component, component_types
+from clozeline.registry import component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, ProfileConfig
@@ -165,6 +165,11 @@ class TrainConfig(Extensible):
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
 
+        if self.branch_from is not None and self.schedule.options.branch_step is None:
+            raise ValueError(
+                f"branch_from: {self.branch_from} needs schedule.decay_from, the step of the branch"
+            )
+
         for hook in self.all_hooks:
             hook.type.check(self)
         for key in self.parts():
@@ -208,11 +213,6 @@ class TrainConfig(Extensible):
         """`freeze`, and what a key of a head keeps as it is."""
         keys = (key for head in self.model.heads.values() for key in head.parts())
         return (*self.freeze, *(pattern for key in keys for pattern in key.frozen))
-
-    def with_horizon(self, steps: int) -> TrainConfig:
-        """Return the same configuration with `schedule.steps` filled in."""
-        options = replace(self.schedule.options, steps=steps)
-        return replace(self, schedule=Component(self.schedule.name, self.schedule.type, options))
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:

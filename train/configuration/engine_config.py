@@ -44,8 +44,9 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
         },
     }
 
-    # check of the gradient, offload and bf16
-    check = not engine_checks_gradient(config, world_size)
+    # whether DeepSpeed checks that a gradient is finite, and not `Zero`: it cannot be switched off
+    # at stage 1 in bf16, at stage 3 and with `zero.offload`
+    check = clips or not (stage == 2 or (stage == 1 and config.precision != "bf16"))
     if not check:
         settings["zero_optimization"]["compute_grad_norm"] = False
     if config.zero.offload != "none":
@@ -65,17 +66,6 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
 
     return settings
-
-
-def engine_checks_gradient(config: TrainConfig, world_size: int) -> bool:
-    """Return whether `Zero` checks that a gradient is finite, and DeepSpeed does not.
-
-    DeepSpeed's check cannot be switched off at stage 1 in bf16, at stage 3 and with `zero.offload`.
-    """
-    stage = zero_stage(config, world_size)
-    return config.zero.offload == "none" and (
-        stage == 2 or (stage == 1 and config.precision != "bf16")
-    )
 
 
 def placement_of(config: TrainConfig, world: World) -> Placement:

@@ -98,8 +98,6 @@ class Hook(Declared):
     """Charts of the report, from the entries that `end` returns."""
     observes: ClassVar[bool] = False
     """It changes no result: a resumed run may add or remove it."""
-    observes_layers: ClassVar[bool] = False
-    """It records values of layers; the distance from `model.init_from` then has them, too."""
     numbers: ClassVar[int] = 0
     """fp32 numbers of state per parameter, for the memory estimate."""
     by_depth: ClassVar[bool] = False

@@ -22,7 +22,6 @@ class LayerStatistics(Hook):
 
     priority = 0
     observes = True
-    observes_layers = True
     needs: ClassVar = {LOGITS}
 
     def attach(self, context: HookContext) -> None:

@@ -17,6 +17,7 @@ from clozeline.model.flop_counts import DocumentCounts
 from clozeline.pipeline.kernels.ragged import flatten_positions
 from clozeline.pipeline.rows import RowBatch
 from clozeline.train.configuration.config import TrainConfig, zero_stage
+from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.sets.recorded_sets import read_first_block
 from clozeline.train.data.stream.collate import Collate
@@ -201,23 +202,26 @@ def estimate_cost(
     """Estimate the cost from the manifests, the first block of each set, and the model's FLOPs."""
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
     batch = config.data.global_batch
+    skips = config.data.max_damaged_fraction > 0
     heldout_rows = 0
     flops = 0.0
     for name, shards in datasets.heldout.items():
         pass_rows = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
-        _, row_flops = _cost_of_row(source, config, model, forward=True)
+        _, row_flops = _cost_of_row(source, model, skip_damaged=skips, forward=True)
         rows = min(len(shards), pass_rows)
         heldout_rows = heldout_rows + rows
         flops = flops + rows * row_flops
-    phases = tuple(_phase_costs(config, model, datasets))
+    phases = tuple(_phase_costs(config.data, config.last_step, model, datasets))
     return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
 
-def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
-    remaining = config.last_step
+def _phase_costs(
+    data: DataConfig, remaining: int, model: Model, datasets: Datasets
+) -> Iterator[PhaseCost]:
+    """Yield the cost of each phase until the `remaining` steps are used up."""
     position = 0
-    lanes = config.data.lane_count
+    lanes = data.lane_count
 
     for phase in datasets.phases:
         end = phase.until_samples
@@ -225,7 +229,8 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
             continue
 
         # tokens and FLOPs per row, averaged over the mixture
-        figures = [_cost_of_row(source, config, model) for source in phase.sources]
+        skips = data.max_damaged_fraction > 0
+        figures = [_cost_of_row(source, model, skip_damaged=skips) for source in phase.sources]
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
@@ -237,9 +242,9 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         )
 
         # steps until the phase or the run ends
-        batch = phase.global_batch or config.data.global_batch
+        batch = phase.global_batch or data.global_batch
         tokens = sum(each.tokens_of_row for each in set_costs)
-        batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
+        batch *= max(1, math.ceil((data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         yield PhaseCost(steps, batch, set_costs)
         remaining = remaining - steps
@@ -248,9 +253,9 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
 
 def _cost_of_row(
     source: Input,
-    config: TrainConfig,
     model: Model,
     *,
+    skip_damaged: bool,
     forward: bool = False,
 ) -> tuple[float, float]:
     """Return the mean tokens and FLOPs per row, over a set's first block.
@@ -258,13 +263,14 @@ def _cost_of_row(
     `forward`: FLOPs of the forward pass alone.
     """
     # read the first block, and corrupt it if the run does
-    rows = read_first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
+    rows = read_first_block(source.shards, skip_damaged=skip_damaged)
 
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # an objective may add more than the special tokens around a text, which the manifest counts
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
-        check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
+        longest = max(int(column.lengths.max()) for column in texts)
+        check_length(longest, model.config, source.shards.path)
 
     # count tokens and FLOPs of the model
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
@@ -350,9 +356,7 @@ def estimate_memory(
     width = 2 if is_bf16 else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if is_bf16 and stage == 1 else 4
-    hook_numbers = sum(hook.type.numbers for hook in config.all_hooks) + (
-        config.model.init_from is not None
-    )
+    hook_numbers = sum(hook.type.numbers for hook in config.all_hooks)
     states = 4 * (config.optimizer.type.states + hook_numbers)
     trained = parameters - frozen
     return MemoryEstimate(

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 
 from clozeline.command import wrap_log
 from clozeline.configuration.config import to_data
@@ -10,6 +11,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints.published_forms import describe_export
 from clozeline.model.checkpoints.sources import NewModel
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import SHAPES
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.train.checkpoint.stored_checkpoint import find_newest
@@ -31,7 +33,7 @@ from clozeline.train.logs.cost_estimate import (
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.plan import describe_cost, describe_plan
-from clozeline.train.startup.checks import check_start
+from clozeline.train.startup.fill_in import check_start
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from clozeline.train.startup.starting_model import StartingModel, build_starting_model
@@ -39,33 +41,32 @@ from clozeline.train.startup.starting_model import StartingModel, build_starting
 
 def describe_start(
     point: StartingPoint,
-    untrained_heads: Sequence[str],
     starting: StartingModel,
-    datasets: Datasets,
     cost: CostEstimate,
     operations: float,
     plan: Mapping[str, str],
 ) -> list[str]:
-    """Return the lines on a new run: its model, its cost, and what is not read or read too often.
+    """Return the lines on a start: where it begins, its model, its cost, and what is not read.
 
     `operations`: FLOPs per second of one rank; `plan`: what the run will do, by topic.
     """
     model = point.config.model
-    lines = []
-    if untrained_heads:
-        heads = ", ".join(untrained_heads)
-        lines.append(f"not trained: {heads} of {model.init_from}; no training set has its labels")
-    return [
-        *lines,
+    phases = point.start.datasets.phases
+    heads = ", ".join(point.start.untrained_heads)
+    lines = [
+        f"not trained: {heads} of {model.init_from}; no training set has its labels" * bool(heads),
         *starting.lines,
-        *unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], model),
+        *unread_lines([shards.manifest for shards in distinct_sets(phases)], model),
+        point.resume_note(),
+        point.schedule_note(),
         *point.choices,
         *describe_cost(cost, operations, plan),
-        *describe_rereading(datasets.phases, cost.rows_by_set),
+        *describe_rereading(phases, cost.rows_by_set),
     ]
+    return [*filter(None, lines)]
 
 
-def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
+def new_model(model: ModelConfig, output: Path, datasets: Datasets) -> NewModel:
     """Return what an export needs to know of a model that a run starts to train."""
     first = datasets.phases[0].sources[0]
     manifest = first.manifest
@@ -78,10 +79,10 @@ def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
         tokenizer = None
 
     # a resumed run has a copy of what its source was published with: it may no longer exist
-    source = config.model.init_from
-    folders = (config.output, *([] if source is None else [source.expanduser()]))
+    source = model.init_from
+    folders = (output, *([] if source is None else [source.expanduser()]))
     return NewModel(
-        config.model,
+        model,
         manifest.tokenizer.vocab_size,
         token_ids(manifest.tokenizer, manifest.objective),
         manifest.max_length,
@@ -92,17 +93,17 @@ def new_model(config: TrainConfig, datasets: Datasets) -> NewModel:
 
 def announce_start(
     point: StartingPoint,
-    lines: Sequence[str],
+    lines: list[str],
     engine: Engine,
     display: Display,
     journal: Journal,
     plan: Mapping[str, str],
 ) -> None:
-    """Print the lines of a start, for a resumed run also its checkpoint, and write the event.
+    """Print the lines of a start, for a resumed run also whether it is exact; write the event.
 
     Args:
         point: where the run starts.
-        lines: what there is to say of a new run, or of a resumed one.
+        lines: what there is to say of the start.
         engine: its hooks have charts that the report draws, its heads the unit of the losses.
         display: prints.
         journal: takes the event.
@@ -116,13 +117,11 @@ def announce_start(
         "unit": unit_of(engine.heads.values()),
         "plan": plan,
     }
-    said = [*lines]
-
     if saved is None:
         fields = {"versions": now.versions, **recorded}
         journal.event("start", steps=point.config.steps, **fields)
     else:
-        # a resumed run: name the checkpoint, and whether results are bit-identical
+        # a resumed run: whether results are bit-identical
         exact = (
             saved.shape == now.shape
             and saved.versions == now.versions
@@ -130,15 +129,13 @@ def announce_start(
         )
         fields = {"was": saved.shape, **recorded}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
-        branch = f"branch of {point.trunk} at {point.name}"
-        said.append(branch if point.trunk else f"resumed from {point.name}")
         if not exact:
             changed = "deterministic is false"
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
-            said.append(f"{changed}: the state is the same, but rounding will differ")
+            lines.append(f"{changed}: the state is the same, but rounding will differ")
 
-    for line in filter(None, [*said, point.schedule_note()]):
+    for line in lines:
         display.say(line)
 
 
@@ -146,10 +143,12 @@ def dry_run(config: TrainConfig) -> int:
     """Check a configuration as a start would, and print what the run will cost; return 0."""
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
-    config, datasets, untrained_heads = check_start(config, size)
+    device = device_of(os.environ)
+    start = check_start(config, size, device)
+    config, datasets = start.config, start.datasets
     if size > 1:
         datasets.check_files(rank, int(os.environ["LOCAL_RANK"]))
-    refuse_output(config)
+    refuse_output(config.output, config.resume)
 
     # find the checkpoint to resume from
     lines: list[str] = []
@@ -160,9 +159,7 @@ def dry_run(config: TrainConfig) -> int:
         ),
     )
 
-    device = device_of(os.environ)
-    point = find_starting_point(config, datasets, size, device, checkpoint)
-    config = point.config
+    point = find_starting_point(start, checkpoint)
 
     # build the model and open the stream
     starting = build_starting_model(point, datasets.train, SHAPES)
@@ -172,12 +169,11 @@ def dry_run(config: TrainConfig) -> int:
 
     # ask the export, and estimate the cost
     if rank == 0:
-        lines += describe_export(new_model(config, datasets))
-        lines += filter(None, [starting.unread, point.resume_note(), point.schedule_note()])
+        lines += describe_export(new_model(config.model, config.output, datasets))
         measured = operations_per_second(device, config.precision)
         cost = estimate_cost(config, starting.model, datasets, size)
         plan = describe_plan(cost)
-        lines += describe_start(point, untrained_heads, starting, datasets, cost, measured, plan)
+        lines += describe_start(point, starting, cost, measured, plan)
         lines += ["dry run: everything fits together", ""]
         sys.stdout.write(wrap_log(redact_text("\n".join(lines))))
 

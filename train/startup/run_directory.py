@@ -3,11 +3,12 @@
 Nothing in it changes before every check of a start has passed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final
 
-from clozeline.configuration.config import flatten, save_yaml, to_data
+from clozeline.configuration.config import flatten, to_data, yaml_text
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError
 from clozeline.files import (
@@ -25,13 +26,11 @@ from clozeline.output_lock import hold_output
 from clozeline.run_status import METRICS, read_status
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import INDEX, steps_in
-from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
-from clozeline.train.data.sets.datasets import Datasets
+from clozeline.train.configuration.config import with_absolute_paths
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
-from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.startup.fill_in import Start
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 _FILES_OF_START: Final = {
@@ -44,21 +43,20 @@ _FILES_OF_START: Final = {
 """Files that a start writes before its first step."""
 
 
-def lock_run(config: TrainConfig) -> AbstractContextManager[None]:
+def lock_run(output: Path, resume: str) -> AbstractContextManager[None]:
     """Return a block that creates the run directory, and holds it.
 
     Raises:
         ConfigurationError: another process holds it, or the folder is refused; a refused folder
             is not created.
     """
-    refuse_output(config)
-    return hold_output(config.output)
+    refuse_output(output, resume)
+    return hold_output(output)
 
 
-def refuse_output(config: TrainConfig) -> None:
+def refuse_output(output: Path, resume: str) -> None:
     """Refuse a folder that this start must not use."""
     # list the folder
-    output = config.output
     with writing(output):
         paths = output.iterdir() if output.is_dir() else ()
         names = {path.name for path in paths if not is_temporary(path)}
@@ -76,13 +74,13 @@ def refuse_output(config: TrainConfig) -> None:
             require_empty(output)  # files of somebody else
 
     # what `resume` demands
-    if config.resume == "must" and not checkpoints:
+    if resume == "must" and not checkpoints:
         raise ConfigurationError(
             f"resume=must: {output / 'checkpoints'} has no valid checkpoint: choose another "
             "output, or start with resume=auto"
         )
 
-    if config.resume == "never" and names:
+    if resume == "never" and names:
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it has {', '.join(sorted(names)[:4])}: choose "
             "another output, or resume with resume=auto"
@@ -92,7 +90,6 @@ def refuse_output(config: TrainConfig) -> None:
 def prepare_directory(
     point: StartingPoint,
     state: TrainState,
-    datasets: Datasets,
     journal: Journal,
     announce: Callable[..., None],
 ) -> None:
@@ -106,7 +103,7 @@ def prepare_directory(
     last = next((line.record for line in last_lines(metrics) if line.record), {})
 
     # write the configuration, start the journal and the tracker
-    problem = write_description(config, datasets.phases, state.tokenizer)
+    problem = write_description(point.start, state.tokenizer)
     with writing(config.output):
         journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_data(config))))
@@ -132,19 +129,23 @@ def prepare_directory(
         announce("new_heldout", step=state.step)
 
 
-def write_description(config: TrainConfig, phases: Sequence[Phase[Input]], fingerprint: str) -> str:
+def write_description(start: Start, fingerprint: str) -> str:
     """Write config.yaml, and the training sets with their tokenizer of this `fingerprint`.
 
-    Temporary files of earlier starts are removed.
+    Above the configuration, it says what each filled key follows from. Temporary files of earlier
+    starts are removed.
 
     Returns:
         why the run has no copy of its tokenizer; empty if it has one.
     """
+    config = start.config
     output = config.output
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
-            save_yaml(to_data(with_absolute_paths(config)), temporary)
-        problem = record_sets(output, config.data, phases, fingerprint)
+            lines = [f"# {key} follows from {source}\n" for key, source in start.sources.items()]
+            text = yaml_text(to_data(with_absolute_paths(config)))
+            temporary.write_text("".join([*lines, text]), "utf-8")
+        problem = record_sets(output, config.data, start.datasets.phases, fingerprint)
         if (source := config.model.init_from) is not None:
             for form in list_sources():
                 form.keep_origin(source.expanduser(), output)

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.freezing import freeze
 from clozeline.model.parameters.sharding import SHAPES, UNSHARDED, Placement
 from clozeline.model.registries import FAMILIES
@@ -15,11 +16,10 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import (
     TrainedModel,
-    read_config,
     refuse_other_base,
     token_bytes,
 )
-from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
+from clozeline.train.configuration.config import with_absolute_paths
 from clozeline.train.data.sets.token_ids import OtherTokenizer, UnknownIds, compare_ids
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook, UnwrappedModel
@@ -42,24 +42,22 @@ class StartingModel(NamedTuple):
     """parameters that `model.init_from` does not have"""
     hooks: Sequence[Hook] = ()
     """the hooks of the run, in the order of their calls"""
-    unread: str = ""
-    """a line on why a resumed run could not read `model.init_from`; empty if it could"""
 
 
 def build_random_model(
-    config: TrainConfig, shards: ShardSet, placement: Placement = UNSHARDED
+    model: ModelConfig, seed: int, shards: ShardSet, placement: Placement = UNSHARDED
 ) -> Model:
-    """Return the model with random weights, which depend on `seed` only."""
+    """Return a model with random weights, which depend on `seed` only."""
     tokenizer = shards.manifest.tokenizer
     spellings = None
-    if FAMILIES.load_class(config.model.family).reads_characters:
+    if FAMILIES.load_class(model.family).reads_characters:
         spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, tokenizer.fingerprint)))
     return build_model(
-        config.model,
+        model,
         tokenizer.vocab_size,
         tokenizer.special_ids,
         spellings,
-        seed=hash64("weights", config.seed),
+        seed=hash64("weights", seed),
         placement=placement,
     )
 
@@ -93,11 +91,11 @@ def wrap_model(new: UnwrappedModel) -> tuple[Model, list[Hook]]:
 def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
     """Build the model, initialize it from `model.init_from`, and freeze parameters.
 
-    A resumed run also reads `model.init_from`, to record the distance from it. Only an adapter
-    needs it there: other checkpoints hold all weights.
+    A resumed run reads `model.init_from` for an adapter, whose checkpoint has no other weights, and
+    if another folder is named than at its first start: it must hold the same weights.
     """
     config = point.config
-    model = build_random_model(config, shards, placement)
+    model = build_random_model(config.model, config.seed, shards, placement)
     folder = config.model.init_from
     saved = point.saved
     if folder is None and model.adapters.active is not None:
@@ -109,22 +107,18 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
         return StartingModel(model, [needed], "", [])
     if folder is None:
         return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
-    if saved is None or model.adapters.active is not None:
+    earlier = point.start.earlier.continued
+    if (
+        saved is None
+        or model.adapters.active is not None
+        or earlier is None
+        or earlier.model.init_from != with_absolute_paths(folder)
+    ):
         return _initialize(point, model, folder, shards, placement)
 
-    # of a resumed run, the weights are in the checkpoint: the source may be missing
-    try:
-        starting = _initialize(point, model, folder, shards, placement)
-    except ClozelineError as error:
-        run = config.branch_from or config.output
-        if read_config(run).model.init_from != with_absolute_paths(folder):
-            raise  # the run has another source
-        lines = freeze(model, config.frozen_parameters)
-        new = [name for name, _ in model.named_parameters()]
-        unread = f"distance   not recorded, because the initial weights cannot be read: {error}"
-        return StartingModel(model, lines, saved.base, new, unread=unread)
-
-    return starting._replace(lines=freeze(model, config.frozen_parameters))
+    # all weights are in the checkpoint
+    new = [name for name, _ in model.named_parameters()]
+    return StartingModel(model, freeze(model, config.frozen_parameters), saved.base, new)
 
 
 def _compare_ids(source: TrainedModel, shards: ShardSet) -> tuple[OtherTokenizer | None, list[str]]:

@@ -18,9 +18,9 @@ from clozeline.train.configuration.config import (
 )
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.registries import SCHEDULES
-from clozeline.train.startup.checks import fit_micro_batch
 from tests.clozeline.test_plugins import MYLAB
 from tests.train.masked_set import write_config
+from tests.train.starts import filled
 from tests.train.synthetic import plain_config, tiny
 
 ON = {"on_divergence": {}, "max_consecutive_skips": 20}
@@ -284,8 +284,8 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
     small = load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.micro_batch=16"])
 
     assert (
-        fit_micro_batch(small, 1).data.micro_batch,
-        fit_micro_batch(small, 4).data.micro_batch,
+        filled(small).data.micro_batch,
+        filled(small, world_size=4).data.micro_batch,
     ) == (8, 2)
 
     with pytest.raises(ConfigurationError, match="16 lanes do not divide"):

@@ -135,7 +135,7 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
 
     config = tiny(
         **changes,
-        hooks=[{"name": "unfreezing", "every": 2}, "layer_statistics"],
+        hooks=["start_distance", {"name": "unfreezing", "every": 2}, "layer_statistics"],
         prune={"name": "magnitude", "sparsity": 0.5},
     )
 

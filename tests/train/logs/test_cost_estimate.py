@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from clozeline.train.logs.cost_estimate import (
     peak_of,
 )
 from clozeline.train.logs.plan import describe_cost, describe_plan
+from clozeline.train.startup.fill_in import with_key
 from tests.refusals import refused
 from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, write_set
 from tests.train.objective_sets import write_objective_sets
@@ -169,8 +172,9 @@ def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
     }
     datasets = open_datasets(tiny(model__position={"maximum": 64}, **data))
     datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
+    config = tiny(**data)
     with refused(r"up to \d+ tokens, the model has 16 positions"):
-        estimate_cost(tiny(**data), None, datasets, 1)
+        estimate_cost(config, SimpleNamespace(config=config.model), datasets, 1)
 
 
 def packed_set(folder, *, apart):
@@ -228,7 +232,7 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
 
     for steps, read in ((2, ("192 tokens", "80%")), (3, ("240 tokens", "1 times"))):
         config = tiny(steps=steps, schedule={"name": "wsd"}, gradient_clipping=0.7, **changes)
-        short = estimate_cost(config.with_horizon(steps), model, datasets, 1)
+        short = estimate_cost(with_key(config, "schedule.options.steps", steps), model, datasets, 1)
         said = "\n".join(describe_cost(short, 1e9, describe_plan(short)))
 
         assert all(

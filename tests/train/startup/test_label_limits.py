@@ -3,6 +3,7 @@ for Clozeline's."""
 
 import numpy as np
 import pytest
+import torch
 
 from clozeline.columns import Role
 from clozeline.configuration.config import load_config
@@ -10,7 +11,7 @@ from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.model_fit import refuse_further_classes
-from clozeline.train.startup.checks import check_start
+from clozeline.train.startup.fill_in import check_start
 from tests.refusals import refused
 from tests.shard_sets import IDS, fixed, objective, rows, write_set
 from tests.temporary_module import temporary_module
@@ -69,6 +70,7 @@ def check(tmp_path, manifest, head, **changes):
     return check_start(
         load_config(TrainConfig, write_config(tmp_path / "t.yaml", manifest, tmp_path, **changes)),
         1,
+        torch.device("cpu"),
     )
 
 

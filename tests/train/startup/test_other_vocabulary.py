@@ -7,7 +7,6 @@ import pytest
 
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import tokenizer_metadata
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
-from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.masked_set import write_characters, write_config, write_masked_sets
 from tests.train.runs import complete, contents, start
 
@@ -64,24 +63,3 @@ def test_a_run_goes_on_with_its_vocabulary_and_with_no_other(
 
     grown = make_sets(tmp_path / "grown", "abcd", rows=320)
     complete(one_rank, trained / "train.yaml", [*words, f"data.shards={grown}"])
-
-
-def test_a_tokenizer_that_an_earlier_version_replaced_is_told(one_rank, trained, tmp_path, capsys):
-    run = shutil.copytree(trained / "run", tmp_path / "run")
-    forget_tokenizer(run / "checkpoints" / "step-00000002")
-
-    assert TrainedModel.open(run).tokenizer
-    assert capsys.readouterr().err == ""
-
-    # that version continued the run on other sets, and recorded these
-    other = make_sets(tmp_path / "other", "abxd", rows=320)
-    complete(
-        one_rank,
-        trained / "train.yaml",
-        [f"output={tmp_path / 'second'}", f"data.shards={other}"],
-    )
-    for name in ("sets.json", "tokenizer/vocabulary.json"):
-        shutil.copyfile(tmp_path / "second" / name, run / name)
-
-    assert TrainedModel.open(run).fingerprint
-    assert "were replaced later" in capsys.readouterr().err

@@ -14,10 +14,14 @@ def test_one_run_at_a_time(tmp_path, shards):
     config = load_config(
         TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     )
-    with lock_run(config), refused(rf"in use by process {os.getpid()}"), lock_run(config):
+    with (
+        lock_run(config.output, config.resume),
+        refused(rf"in use by process {os.getpid()}"),
+        lock_run(config.output, config.resume),
+    ):
         pass
 
-    with lock_run(config):
+    with lock_run(config.output, config.resume):
         assert (tmp_path / "run" / ".holder").exists()
 
 

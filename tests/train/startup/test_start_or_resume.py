@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,11 +17,8 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.plan import describe_unfallen_rate
 from clozeline.train.logs.report import closing_lines
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.start_or_resume import (
-    automatic_keys,
-    find_starting_point,
-    set_up_kernels,
-)
+from clozeline.train.startup.fill_in import RULES, Earlier, Start, fill_in
+from clozeline.train.startup.start_or_resume import find_starting_point, set_up_kernels
 from tests.pages import checked
 from tests.refusals import refused
 from tests.train.masked_set import write_config
@@ -29,7 +27,7 @@ from tests.train.synthetic import tiny
 
 HOST = torch.device("cpu")
 GPU = torch.device("cuda", 0)
-_TOKENIZER = SimpleNamespace(fingerprint="f" * 64)
+_TOKENIZER = SimpleNamespace(fingerprint="f" * 64, special_ids={})
 _TRAIN = SimpleNamespace(path=Path(), manifest=SimpleNamespace(tokenizer=_TOKENIZER))
 NO_DATA = SimpleNamespace(
     description="a set", train=_TRAIN, phases=(), heldout={}, heldout_digests={}
@@ -69,10 +67,7 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
 
     said = re.sub(r"\n +", " ", capsys.readouterr().out)
 
-    assert (
-        "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as at its "
-        "first start" in said
-    )
+    assert "from step-00000004: 4 of 10 steps are done; the schedule ends at 4" in said
     assert "parameters: tokens " in said
     assert "optimizer 0.1 MiB; activations come on top" in said
     assert "the schedule ends at step 4: until step 10 the rate keeps its last value" in said
@@ -136,6 +131,15 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):
         dry(folder)
 
 
+def test_the_configuration_of_a_run_says_what_its_filled_keys_follow_from(trained):
+    text = (trained / "run" / "config.yaml").read_text()
+    told = dict(re.findall(r"^# (\S+) follows from (.+)$", text, re.MULTILINE))
+
+    assert told == {key: RULES[key].source for key in told}
+    assert {"precision", "schedule.steps"} <= told.keys()  # both open in the configuration
+    assert "steps" not in told
+
+
 @pytest.fixture
 def capability(monkeypatch):
     def fake(major, minor=0):
@@ -145,8 +149,12 @@ def capability(monkeypatch):
 
 
 def begin(config, device, saved=None):
+    """Find the start of a run; of a run that has begun, `saved` is its first start."""
+    before = None if saved is None else saved.config
+    start = fill_in(Start(config, config, Earlier(before, before), 1, device))
+    start = fill_in(replace(start, datasets=NO_DATA))
     if saved is None:
-        return find_starting_point(config, NO_DATA, 1, device, None)
+        return find_starting_point(start, None)
     state = TrainState(
         step=1,
         samples=8,
@@ -155,13 +163,8 @@ def begin(config, device, saved=None):
         tokenizer=_TOKENIZER.fingerprint,
     )
     index = Index(state.as_dict(), {}, {}, [], {})
-    return find_starting_point(
-        config,
-        NO_DATA,
-        1,
-        device,
-        StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state),
-    )
+    folder = Path("run/checkpoints/step-00000001")
+    return find_starting_point(start, StoredCheckpoint(folder, index, state))
 
 
 def chosen(point):
@@ -188,7 +191,7 @@ def test_a_gpu_gets_what_it_has_and_the_keys_allow(capability, major, changes, e
     capability(major)
     point = begin(tiny(**changes), GPU)
     assert chosen(point) == expected
-    assert automatic_keys(point.config) == []
+    assert "auto" not in chosen(point)
 
 
 def test_a_processor_gets_what_it_always_had():
@@ -216,7 +219,8 @@ def test_a_resumed_run_keeps_what_its_first_start_chose(capability, first, then)
 
     values = "precision={}, compile={}, deterministic={}".format(*map(str, chosen(start))).lower()
 
-    assert f"{then.type}, the run started on {first.type}: it keeps {values}" in resumed.choices[0]
+    assert values in resumed.choices[0]
+    assert f"started on {first.type}" in resumed.choices[0]
     assert begin(tiny(compile=False), then, start).config.compile is False
 
 
@@ -227,11 +231,11 @@ def test_kernels_follow_the_configuration(monkeypatch):
     before = torch.get_deterministic_debug_mode()
 
     try:
-        set_up_kernels(tiny(precision="fp32", deterministic=False), HOST)
+        set_up_kernels(HOST, "fp32", deterministic=False)
         assert (asked, torch.get_deterministic_debug_mode()) == ([], 0)
-        set_up_kernels(tiny(precision="bf16", deterministic=True), GPU)
+        set_up_kernels(GPU, "bf16", deterministic=True)
         assert (asked, torch.get_deterministic_debug_mode()) == ([], 2)
-        set_up_kernels(tiny(precision="fp32", deterministic=True), GPU)
+        set_up_kernels(GPU, "fp32", deterministic=True)
         assert (asked, torch.backends.cudnn.allow_tf32) == (["high"], True)
     finally:
         torch.set_deterministic_debug_mode(before)

@@ -16,6 +16,7 @@ from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.starting_model import build_starting_model
 from tests.train.masked_set import write_config
 from tests.train.runs import complete
+from tests.train.starts import start_of
 
 
 def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
@@ -26,7 +27,7 @@ def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
     state = TrainState(step=0, samples=0)
 
     def weights(seed, freeze=()):
-        point = StartingPoint(replace(config, seed=seed, freeze=freeze), state, None)
+        point = StartingPoint(start_of(replace(config, seed=seed, freeze=freeze)), state, None)
         starting = build_starting_model(point, train)
         assert (starting.base, starting.new) == ("", [])
         assert bool(starting.lines) == bool(freeze)
@@ -50,7 +51,7 @@ def folder(tmp_path_factory, one_rank, shards):
 
 def test_an_adapter_without_weights_is_counted_and_does_not_train(folder):
     config = load_config(TrainConfig, folder / "train.yaml", ["model.adapter=lora"])
-    point = StartingPoint(config, TrainState(step=0, samples=0), None)
+    point = StartingPoint(start_of(config), TrainState(step=0, samples=0), None)
     train = open_datasets(config).train
 
     with pytest.raises(ConfigurationError, match=r"set model\.init_from"):
@@ -66,7 +67,7 @@ def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
     """The embeddings under an adapter are frozen: rows of new ids would stay what they start as."""
     words = ["model=null", f"model.init_from={folder / 'teacher'}", "model.adapter=lora"]
     config = load_config(TrainConfig, folder / "train.yaml", words)
-    point = StartingPoint(config, TrainState(step=0, samples=0), None)
+    point = StartingPoint(start_of(config), TrainState(step=0, samples=0), None)
 
     for parts, refused in (({45: (1,)}, True), ({}, False)):
         other = OtherTokenizer(45, 50, parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from clozeline.configuration.paths import as_url
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.capabilities import EVALUATIONS
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import folders_beside
 from clozeline.train.configuration.config import TrainConfig
@@ -226,15 +227,15 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
     several = "choice_starts" in manifest.roles  # each choice is a separate row
     longest = (several and objective.frame.longest_input) or manifest.max_length
 
-    check_length(longest, config, shards.path)
+    check_length(longest, model, shards.path)
     check_languages(manifest, model.languages, shards.path)
     return find_targets(manifest, model)
 
 
-def check_length(longest: int, config: TrainConfig, path: Path) -> None:
+def check_length(longest: int, model: ModelConfig, path: Path) -> None:
     """Check that a model has enough positions for the rows of a set."""
-    limit = config.model.position_limit
-    table = config.model.position.limit
+    limit = model.position_limit
+    table = model.position.limit
     if limit is not None and table is not None and longest > limit:
         adapter_note = (
             f" in addition to the {table - limit} of its adapter" if table > limit else ""

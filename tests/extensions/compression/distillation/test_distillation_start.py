@@ -44,7 +44,9 @@ def prepare(folder):
         config = load_config(TrainConfig, folder / "train.yaml", here)
         shards = open_datasets(config).train
         (hook,) = hooks_of_run(config)
-        hook.wrap(UnwrappedModel(build_random_model(config, shards), config, shards, saved=saved))
+        hook.wrap(
+            UnwrappedModel(build_random_model(config.model, 0, shards), config, shards, saved=saved)
+        )
         return hook
 
     return prepared

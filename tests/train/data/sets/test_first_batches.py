@@ -8,6 +8,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -15,7 +16,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.checks import fill_in_labels
+from clozeline.train.startup.fill_in import check_start
 from clozeline.train.startup.starting_model import build_random_model
 from tests.matrices import mark_slow_but
 from tests.refusals import refused
@@ -140,9 +141,9 @@ def configured(folder, sets, model):
 
 def first_batches(config):
     """Train a batch, then evaluate one of each held-out set, without an optimizer: the losses."""
-    datasets = open_datasets(config)
-    config = fill_in_labels(config, datasets)
-    model = build_random_model(config, datasets.train)
+    start = check_start(config, 1, torch.device("cpu"))
+    config, datasets = start.config, start.datasets
+    model = build_random_model(config.model, config.seed, datasets.train)
     engine = object.__new__(Engine)  # for what it does to a batch
     engine.config = config
     engine.model = model

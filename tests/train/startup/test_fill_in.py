@@ -8,9 +8,10 @@ from clozeline.configuration.config import save_yaml, to_data, validate
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate
-from clozeline.train.startup import checks
-from clozeline.train.startup.checks import drop_untrained_heads, fill_in_phases
+from clozeline.train.startup import fill_in as rules
+from clozeline.train.startup.fill_in import with_key
 from tests.refusals import refused
+from tests.train.starts import filled
 from tests.train.synthetic import plain_config, tiny
 
 
@@ -34,23 +35,24 @@ def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
         steps=40,
     )
 
-    filled = fill_in_phases(config)
+    first = filled(config)
     # 4 steps of 4 rows, less than half a step, 20 steps of 8 rows
-    ends = [(str(phase.sets[0]), phase.until_samples) for phase in filled.data.phases]
+    ends = [(str(phase.sets[0]), phase.until_samples) for phase in first.data.phases]
 
     assert ends == [("a", 16), ("c", 176), ("d", None)]
-    assert [filled.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [
+    assert [first.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [
         None,
         0.1,
         0.1,
         None,
     ]
     # a run that has a checkpoint goes on
-    save_yaml(to_data(filled.with_horizon(40)), tmp_path / "config.yaml")
+    save_yaml(to_data(with_key(first, "schedule.options.steps", 40)), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
 
-    assert fill_in_phases(replace(config, steps=80)) == replace(filled, steps=80)
-    assert fill_in_phases(config.with_horizon(80)).data.phases[0].until_samples == 32
+    assert filled(replace(config, steps=80)) == replace(first, steps=80)
+    longer = with_key(config, "schedule.options.steps", 80)
+    assert filled(longer).data.phases[0].until_samples == 32
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +81,9 @@ def config_of(shards, model):
 def test_a_head_that_no_set_trains_is_left_out(published, shards):
     config = config_of(shards, {"init_from": str(published)})
     assert set(config.model.heads) == {"masked_lm", "sentence"}
-    kept, left_out = drop_untrained_heads(config)
-    assert (set(kept.model.heads), left_out) == ({"masked_lm"}, ("sentence",))
-    assert drop_untrained_heads(kept) == (kept, ())
+    kept = filled(config)
+    assert set(kept.model.heads) == {"masked_lm"}
+    assert filled(kept) == kept
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_other_heads_are_the_users(published, shards, heads):
     """A head that the model does not have, or the only one, is a mistake that opening the sets
     reports."""
     config = config_of(shards, {"init_from": str(published), "heads": heads})
-    assert drop_untrained_heads(config) == (config, ())
+    assert filled(config).model == config.model
 
 
 @pytest.mark.parametrize(
@@ -108,25 +110,41 @@ def test_other_heads_are_the_users(published, shards, heads):
 )
 def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monkeypatch, tmp_path):
     """It follows the width; a number stays, and a resumed run keeps the one of its first start."""
-    monkeypatch.setattr(checks, "hold_labeled_rows", lambda _: of_task)
-    sets = SimpleNamespace(phases=[SimpleNamespace(sources=())])
+    monkeypatch.setattr(rules, "hold_labeled_rows", lambda _: of_task)
+    tokenizer = SimpleNamespace(special_ids={})
+    train = SimpleNamespace(manifest=SimpleNamespace(tokenizer=tokenizer))
+    sets = SimpleNamespace(phases=[SimpleNamespace(sources=())], heldout={}, train=train)
     auto = {
         "model__init_from": "body",
         "optimizer": {"name": "adamw", "learning_rate": "auto"},
+        "schedule": {"name": "linear", "steps": 4},
         "output": str(tmp_path),
     }
+
+    def chosen(**changes):
+        return filled(tiny(**auto | changes), datasets=sets)
+
     with refused(message):
-        checks.fill_in_learning_rate(tiny(**auto | changes), sets)
-    monkeypatch.setattr(checks, "hold_labeled_rows", lambda _: True)
-    found = checks.fill_in_learning_rate(tiny(**auto), sets)
+        chosen(**changes)
+    monkeypatch.setattr(rules, "hold_labeled_rows", lambda _: True)
 
-    assert found.optimizer.options.learning_rate == plan_learning_rate(20)
+    assert chosen().optimizer.options.learning_rate == plan_learning_rate(20)
 
-    given = tiny(**auto | {"optimizer": {"name": "adamw", "learning_rate": 0.25}})
+    given = {"optimizer": {"name": "adamw", "learning_rate": 0.25}}
 
-    assert checks.fill_in_learning_rate(given, sets) == given
+    assert chosen(**given) == tiny(**auto | given)
 
-    save_yaml(to_data(given), tmp_path / "config.yaml")
+    save_yaml(to_data(tiny(**auto | given)), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
 
-    assert checks.fill_in_learning_rate(tiny(**auto), sets) == given
+    assert chosen() == tiny(**auto | given)
+
+
+def test_a_rule_that_fails_names_its_key(monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("division by zero")
+
+    config = tiny(steps="auto")
+    monkeypatch.setattr(rules, "plan_steps", fail)
+    with refused("^steps: no value follows from the rows of the sets: ZeroDivisionError"):
+        filled(config, datasets=SimpleNamespace(phases=(), heldout={}))
