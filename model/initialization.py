@@ -1,5 +1,6 @@
 """Initialize parameters: the seed and the name of each decide its values."""
 
+import re
 from typing import Any
 
 import torch
@@ -10,14 +11,20 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import FeedForward
-from clozeline.model.layers.norm import NoNorm, RMSNorm
+from clozeline.model.layers.norm import NORMS
 from clozeline.model.layers.position import T5Bias
 from clozeline.model.layers.vocabulary import VocabularyProjection
-from clozeline.model.parameters.initial_values import Draw, constant, generator_for, normal
+from clozeline.model.parameters.initial_values import (
+    Draw,
+    constant,
+    generator_for,
+    normal,
+    uniform,
+)
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
-_NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 
 
 class SkipInitialValues(TorchFunctionMode):
@@ -75,14 +82,17 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
     Raises:
         NotImplementedError: a class declares no distribution for one of its parameters.
     """
-    exceptional = (
-        _t5_deviations(model, config)
-        if config.init.scheme == "t5"
-        else _normal_deviations(model, config)
-    )
+    init = config.init
 
-    usual = normal(config.init.std, config.init.cutoff)
-    known = {key: normal(deviation, config.init.cutoff) for key, deviation in exceptional.items()}
+    def draw(deviation: float) -> Draw:
+        return uniform(3**0.5 * deviation) if init.uniform else normal(deviation, init.cutoff)
+
+    heads = [id(m.weight) for m in model.modules() if isinstance(m, VocabularyProjection)]
+    of_heads = {} if init.head_std is None else dict.fromkeys(heads, init.head_std)
+    deviations = _t5_deviations if init.scheme == "t5" else _normal_deviations
+    exceptional = deviations(model, config) | of_heads
+    usual = draw(init.std)
+    known = {key: draw(deviation) for key, deviation in exceptional.items()}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     # the order decides: exceptions, then what a class declares, then its type
     for module in model.modules():
@@ -99,7 +109,7 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
 def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
     if name == "bias":
         return constant(0.0)
-    if name == "weight" and isinstance(module, (*_MATRICES, *_NORMS)):
+    if name == "weight" and isinstance(module, (*_MATRICES, *NORMS)):
         return usual if isinstance(module, _MATRICES) else constant(1.0)
     module_class = type(module)
     raise NotImplementedError(
@@ -110,16 +120,18 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return standard deviations other than `init.std`: embedding tables, residual projections."""
+    init = config.init
     deviations: dict[int, float] = {}
     # GPT-2's projections into the residual stream; the transform of a head counts as one of them
     # (ModernBERT)
-    parts = (
-        {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
-        if config.init.scale_residual
-        else {}
-    )
+    parts: dict[type[nn.Module], str] = {}
+    residual = init.residual_std or init.std / (2 * config.layers) ** 0.5
+    if init.scale_residual or init.residual_std is not None:
+        parts = {Attention: "out", FeedForward: "down"}
+    if init.scale_residual:
+        parts[VocabularyHead] = "transform"
 
-    for module in model.modules():
+    for path, module in model.named_modules():
         projections = [
             getattr(module, name)
             for module_class, name in parts.items()
@@ -127,9 +139,13 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
         ]
         for linear in projections:
             if isinstance(linear, nn.Linear):
-                deviations[id(linear.weight)] = config.init.std / (2 * config.layers) ** 0.5
-        if isinstance(module, nn.Embedding) and config.init.embedding_std is not None:
-            deviations[id(module.weight)] = config.init.embedding_std
+                deviations[id(linear.weight)] = residual
+        if isinstance(module, FeedForward) and init.by_depth and (layer := _LAYER.search(path)):
+            for linear in filter(None, (module.gate, module.up, module.down)):
+                usual = deviations.get(id(linear.weight), init.std)
+                deviations[id(linear.weight)] = usual * (2 + 2 * int(layer[1])) ** -0.5
+        if isinstance(module, nn.Embedding) and init.embedding_std is not None:
+            deviations[id(module.weight)] = init.embedding_std
 
     return deviations
 

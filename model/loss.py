@@ -177,13 +177,17 @@ def rows_of_examples(tensors: Mapping[str, Tensor]) -> Tensor:
     return tensors["choice_rows"] if "choice_rows" in tensors else choice_rows(tensors["choices"])
 
 
-def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
+def cross_entropy_sum(
+    logits: Tensor, label_ids: Tensor, weights: Tensor | None = None, z_loss: float = 0.0
+) -> Tensor:
     """Return the sum of weight x -log softmax(logits)[label] in fp32; `IGNORED` labels add 0.
 
     Args:
         logits: [N, vocabulary], any floating dtype.
         label_ids: [N] int64.
         weights: [N] fp32; None: all are 1.
+        z_loss: factor of log² Z, with Z the sum of exp(logits), which each label adds (arXiv
+            2204.02311).
 
     Example:
         >>> import torch
@@ -194,6 +198,9 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
         >>> round(loss.item(), 4)
         3.4657
     """
+    if z_loss:
+        logs = Labels(logits, label_ids, weights).in_loss * logits.float().logsumexp(-1).square()
+        return cross_entropy_sum(logits, label_ids, weights) + z_loss * logs.sum()
     if weights is None:
         return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
     return (
@@ -202,7 +209,7 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
 
 
 def cross_entropy_sum_in_chunks(
-    scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None
+    scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None, z_loss: float = 0.0
 ) -> Tensor:
     """Return `cross_entropy_sum` of the labels' scores, holding one chunk of scores in memory.
 
@@ -211,7 +218,7 @@ def cross_entropy_sum_in_chunks(
     """
 
     def loss(states: Tensor, ids: Tensor, weights: Tensor | None) -> Tensor:
-        return cross_entropy_sum(scores(states), ids, weights)
+        return cross_entropy_sum(scores(states), ids, weights, z_loss)
 
     if chunk is None or len(labels.ids) <= chunk:
         return loss(*labels)

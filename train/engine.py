@@ -99,7 +99,11 @@ class Engine:
             hook.separate_matrices for hook in self.hooks
         )
         groups = parameter_groups(
-            model, options.weight_decay, by_depth=by_depth, separate_matrices=separate_matrices
+            model,
+            options.weight_decay,
+            options.decays,
+            by_depth=by_depth,
+            separate_matrices=separate_matrices,
         )
         self.zero = Zero(model, self._builder.create(groups), config, world)
         if isinstance(self.optimizer, WholeParameterOptimizer):

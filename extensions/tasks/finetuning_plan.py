@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import plural
 from clozeline.extensions.tasks.readers import is_task
 from clozeline.pipeline.shards import open_shards
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.config import TrainConfig, passes_of
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.figures import last_heldout
@@ -60,7 +61,10 @@ def plan_finetuning(
         "steps": steps == "auto",
         "optimizer.learning_rate": rate == "auto",
     }
-    steps = plan_task_steps(rows, config.data.global_batch) if steps == "auto" else steps
+    batch = config.data.global_batch
+    if not isinstance(steps, int):
+        passes = passes_of(steps)
+        steps = ceil(passes * rows / batch) if passes else plan_task_steps(rows, batch)
     return FinetuningPlan(
         seeds=plan_seeds(rows) if seeds is None else seeds,
         steps=steps,

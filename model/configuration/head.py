@@ -15,7 +15,7 @@ from clozeline.configuration.named_algorithms import IsName
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head_keys import HeadKey
-from clozeline.model.configuration.key_types import Probability, Width
+from clozeline.model.configuration.key_types import Activation, Probability, Width
 from clozeline.model.registries import HEAD_KEYS, HEADS
 
 Better: TypeAlias = Literal["higher", "lower"]
@@ -89,6 +89,16 @@ class HeadOptions:
         return None
 
     @property
+    def activation(self) -> Activation | None:
+        """Activation of the map before its projection; None: the model's."""
+        return None
+
+    @property
+    def z_loss(self) -> float:
+        """Factor of log² Z in its training loss."""
+        return 0.0
+
+    @property
     def compared_rows(self) -> int | None:
         """Number of consecutive rows that it compares; None: it reads each row by itself."""
         return None
@@ -125,9 +135,14 @@ class VocabularyOptions(LabelOptions):
 
     bias: bool = True
     """Bias of the projection; an lm head with a linear projection never has one."""
+    activation: Activation | None = None
+    """Activation of the map before the projection; null = model.activation."""
     label_chunk: OnlyTraining[Width | None] = None
     """Number of labels whose scores over the vocabulary are in memory at a time: less memory, and a
     third more arithmetic in the head; null = all."""
+    z_loss: OnlyTraining[Annotated[float, Field(ge=0)]] = 0.0
+    """Factor of log² Z of each label in the training loss, where Z is the sum of its exponentials
+    (PaLM has 1e-4, arXiv 2204.02311); no evaluation has it."""
 
 
 @config_class

@@ -47,7 +47,10 @@ class DropoutConfig:
 class InitConfig:
     """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
 
-    READS: ClassVar = {"normal": ("std", "embedding_std", "scale_residual"), "t5": ()}
+    READS: ClassVar = {
+        "normal": ("std", "embedding_std", "scale_residual", "residual_std", "by_depth"),
+        "t5": (),
+    }
     """Keys that only one of the schemes reads."""
 
     scheme: OnlyTraining[Literal["normal", "t5"]] = "normal"
@@ -63,9 +66,24 @@ class InitConfig:
     scale_residual: OnlyTraining[bool] = False
     """GPT-2: projections into the residual stream, and the transform of the masked LM head
     (ModernBERT), get std / sqrt(2 x layers)."""
+    residual_std: OnlyTraining[Annotated[float, Field(gt=0, le=10)] | None] = None
+    """Standard deviation of the projections into the residual stream, instead of scale_residual;
+    null = std. GPT-NeoX has 2 / (layers x dim ** 0.5)."""
+    head_std: OnlyTraining[Annotated[float, Field(gt=0, le=10)] | None] = None
+    """Standard deviation of an untied projection onto the vocabulary; null = std, with t5 dim **
+    -0.5. T5 of transformers has 1."""
+    by_depth: OnlyTraining[bool] = False
+    """The feed-forward weights of layer i, from 0, are scaled by (2 + 2 i) ** -0.5 (LTG-BERT, arXiv
+    2303.09859)."""
+    uniform: OnlyTraining[bool] = False
+    """Draw from uniform distributions of the same deviations, within sqrt(3) of them."""
 
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "scheme", self.READS)
+        if self.uniform and self.cutoff is not None:
+            raise ValueError("cutoff: has no effect with uniform: remove one of the two")
+        if self.scale_residual and self.residual_std is not None:
+            raise ValueError("scale_residual: has no effect with residual_std: remove one of them")
 
 
 @config_class

@@ -22,7 +22,7 @@ from clozeline.configuration.config import (
 from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
-from clozeline.model.configuration.key_types import Depth, Width
+from clozeline.model.configuration.key_types import Activation, Depth, Width
 from clozeline.model.configuration.layer import (
     BiasConfig,
     ConnectorConfig,
@@ -33,7 +33,6 @@ from clozeline.model.configuration.layer import (
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.registries import FAMILIES, HEADS, AdapterComponent
 
-Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 
@@ -131,6 +130,8 @@ class ModelConfig:
     gated: bool = False
     """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv
     2002.05202)."""
+    ffn_norm: bool = False
+    """A norm inside the feed-forward block, before down (LTG-BERT, arXiv 2303.09859)."""
     bias: BiasConfig = BiasConfig()
     """Projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
@@ -277,6 +278,11 @@ class ModelConfig:
 
         if self.parallel is not None and (self.norm_place != "pre" or not self.first_norm):
             yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
+        if self.tied and self.init.head_std is not None:
+            yield (
+                "init.head_std: has no effect on a head that is tied to the token table: remove "
+                "it, or set tied to false"
+            )
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
             yield (
                 f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of "

@@ -64,6 +64,7 @@ class ModelFamily(Declared, nn.Module, ABC):
             "eps",
             "activation",
             "gated",
+            "ffn_norm",
             "qk_scale",
             "bias",
             "dropout",

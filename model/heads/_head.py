@@ -248,8 +248,9 @@ class LabelHead(Head):
     Options = LabelOptions
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        z_loss = self.options.z_loss if self.training else 0.0
         return cross_entropy_sum_in_chunks(
-            self.logits, gather_labels(hidden, tensors), self.options.label_chunk
+            self.logits, gather_labels(hidden, tensors), self.options.label_chunk, z_loss
         )
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -331,7 +332,13 @@ class VocabularyHead(LabelHead):
         self.transform = (
             nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
         )
-        self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
+        activation = self.options.activation
+        if activation is not None and not transformed:
+            raise ConfigurationError(
+                f"model.heads.{self.key()}.activation: has no effect, since no map precedes the "
+                "projection: remove the key"
+            )
+        self.act = ACTIVATIONS[activation or config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()
         self.projection = VocabularyProjection.of_states(
             config, width, tokens, vocab_size, bias=biased, wider=transformed

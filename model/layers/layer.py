@@ -44,7 +44,10 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """down(activation(up(x))), or down(activation(gate(x)) * up(x)) (arXiv 2002.05202)."""
+    """down(activation(up(x))), or down(activation(gate(x)) * up(x)) (arXiv 2002.05202).
+
+    With `ffn_norm`, a norm precedes down.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -52,14 +55,15 @@ class FeedForward(nn.Module):
             nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
         )
         self.up = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn)
+        self.norm = build_norm(config, config.ffn_dim) if config.ffn_norm else nn.Identity()
         self.down = nn.Linear(config.ffn_dim, config.dim, bias=config.bias.ffn)
         self.act = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout.activation)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gate is None:
-            return self.down(self.dropout(self.act(self.up(x))))
-        return self.down(self.dropout(self.act(self.gate(x)) * self.up(x)))
+            return self.down(self.dropout(self.norm(self.act(self.up(x)))))
+        return self.down(self.dropout(self.norm(self.act(self.gate(x)) * self.up(x))))
 
 
 class SelfAttention(Attention):

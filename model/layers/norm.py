@@ -37,6 +37,9 @@ class RMSNorm(nn.Module):
         return self.weight * scaled.to(x.dtype)
 
 
+NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
+
+
 class OneRMSNorm(RMSNorm):
     """RMSNorm with the gain 1 + weight; computed in fp32, rounded last (Gemma, arXiv 2403.08295).
 

@@ -215,7 +215,7 @@ def installed(tmp_path_factory):
 def train(command, *words):
     manifest = "data.shards=own/corrupt/graded_tokens/train/manifest.json"
     heads = "model.heads={masked_lm: 1.0, rarity: {smoothing: 0.1}}"
-    optimizer = "optimizer={name: lamb, learning_rate: 0.001}"
+    optimizer = "optimizer={name: lars, learning_rate: 0.001}"
     dims = ["model.attention_heads=2", "data.global_batch=4", "data.lanes=4", *TRAIN]
     return command(
         "train", "--config", "recipe:demo", "output=run", manifest, optimizer, heads, *dims, *words

@@ -13,6 +13,8 @@ HEAD_VALUES = {
     "weight": 3.0,
     "normalize": "row",
     "label_chunk": 2,
+    "z_loss": 0.5,
+    "activation": "relu",
     "transform": False,
     "projection": "transformed",
     "activation_penalty": 0.5,
@@ -46,6 +48,7 @@ READ_WITH = {
     "regression.range": {"output": "sigmoid"},
     "similarity.range": {"negatives": "none", "group_size": 8},
     "lm.bias": {"projection": "biased"},
+    "lm.activation": {"projection": "transformed"},
 }
 """Keys that must stand next to a key so that its head reads it; without them it is refused."""
 HEAD_NEUTRAL = {

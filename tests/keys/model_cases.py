@@ -210,6 +210,7 @@ VALUES = {
     "emb_norm": [False, True],
     "activation": ["gelu_tanh", "relu", "silu"],
     "gated": [False, True],
+    "ffn_norm": [True],
     "bias.qkv": [False, True],
     "bias.key": [False],
     "bias.out": [False, True],
@@ -275,6 +276,10 @@ VALUES = {
     "init.cutoff": [0.7],
     "init.embedding_std": [0.3],
     "init.scale_residual": [True],
+    "init.residual_std": [0.2],
+    "init.head_std": [0.2],
+    "init.by_depth": [True],
+    "init.uniform": [True],
     "quantization": ["int8", "int8_dynamic", "int4"],
     "adapter": [{"name": "bitfit"}],
 }

@@ -3,8 +3,19 @@ be seen."""
 
 from tests.keys.train_cases import Key, Neutral
 
-RATES = {"learning_rate": Key(0.005), "weight_decay": Key(0.3), "layer_decay": Key(0.5)}
-BOUNDS = {"warmup": Key(3), "steps": Key(6)}
+RATES = {
+    "learning_rate": Key(0.005),
+    "weight_decay": Key(0.3),
+    "decays": Key(["norms"]),
+    "layer_decay": Key(0.5),
+}
+RISE = {"warmup": Key(3), "warmup_from": Key(0.5)}
+SLANTED = {
+    "warmup": Key(3),
+    "steps": Key(6),
+    "warmup_from": Neutral("refused: the ratio says it"),
+}
+BOUNDS = RISE | {"steps": Key(6)}
 LAYERS = {"parameters": Key([".*query.weight"])}
 MASKS = {"start": Key(2), "end": Key(2), "every": Key(2), **LAYERS}
 WEIGHT = {"weight": Key(3.0)}
@@ -13,7 +24,7 @@ OF_TOKENS = Neutral("of a rule that removes tokens from a classifier: tests of t
 
 ALGORITHMS = {
     ("train.optim.optimizers", "optimizer"): {
-        "adafactor": ({}, RATES | {"eps": Key(0.01)}),
+        "adafactor": ({"weight_decay": 0.1}, RATES | {"eps": Key(0.01)}),
         "adamw": (
             {},
             RATES
@@ -22,6 +33,7 @@ ALGORITHMS = {
                 "eps": Key(1e-3),
             },
         ),
+        "lamb": ({}, RATES | {"betas": Key([0.5, 0.9]), "eps": Key(1e-3)}),
         "muon": (
             {"iterate_in": "fp32"},
             RATES
@@ -40,14 +52,15 @@ ALGORITHMS = {
     },
     ("train.optim.schedules", "schedule"): {
         "constant": (
-            {"warmup": 1},
-            {"warmup": Key(3), "steps": Neutral("a constant rate has no end: what it bounds")},
+            {"warmup": 2},
+            RISE | {"steps": Neutral("a constant rate has no end: what it bounds")},
         ),
-        "cosine": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
+        "cosine": ({"warmup": 2}, BOUNDS | {"final": Key(0.5), "cooldown": Key(0.5)}),
         "cosine_restarts": (
             {"warmup": 1, "period": 1},
             {
                 "warmup": Key(3),
+                "warmup_from": Neutral("of a warm-up that leaves no cycle here: tests of all"),
                 "steps": Key(2),
                 "period": Key(3),
                 "growth": Key(1),
@@ -55,16 +68,16 @@ ALGORITHMS = {
             },
         ),
         "inverse_sqrt": (
-            {"warmup": 1},
-            {"warmup": Key(3), "steps": Neutral("the rate falls without an end")},
+            {"warmup": 2},
+            RISE | {"steps": Neutral("the rate falls without an end")},
         ),
-        "linear": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
-        "polynomial": ({"warmup": 1}, BOUNDS | {"power": Key(2.0), "final": Key(0.5)}),
-        "slanted_triangular": ({"steps": 4}, BOUNDS | {"rise": Key(0.5), "ratio": Key(4.0)}),
+        "linear": ({"warmup": 2}, BOUNDS | {"final": Key(0.5)}),
+        "polynomial": ({"warmup": 2}, BOUNDS | {"power": Key(2.0), "final": Key(0.5)}),
+        "slanted_triangular": ({"steps": 4}, SLANTED | {"rise": Key(0.5), "ratio": Key(4.0)}),
         "wsd": (
-            {"warmup": 1, "decay": 0.5},
+            {"warmup": 2, "decay": 0.5},
             BOUNDS
-            | {"decay": Key(0.9), "final": Key(0.5)}
+            | {"decay": Key(0.25), "final": Key(0.5), "fall": Key("line")}
             | {"decay_from": Neutral("of a start from another run: tests of branches")},
         ),
     },

@@ -69,6 +69,62 @@ def test_t5_initialisation_of_a_decoder_of_another_width():
     assert found["heads.lm.projection.weight"] == pytest.approx(400**-0.5, rel=0.05)
 
 
+SMALL = (2 / (5 * 256)) ** 0.5
+"""`small_init` of GPT-NeoX at width 256 (arXiv 1910.05895)."""
+
+
+@pytest.mark.parametrize(
+    ("family", "init", "expected"),
+    [
+        # GPT-NeoX: the outputs of blocks by `wang_init`, at 2 layers
+        (
+            "decoder",
+            {"std": SMALL, "residual_std": 2 / (2 * 256**0.5)},
+            {
+                "layers.1.attention.body.out.weight": 1 / 16,
+                "layers.1.feed_forward.body.down.weight": 1 / 16,
+                "layers.0.attention.body.key.weight": SMALL,
+                "layers.0.feed_forward.body.up.weight": SMALL,
+                "tokens.weight": SMALL,
+            },
+        ),
+        # LTG-BERT: feed-forward weights by depth
+        (
+            "encoder",
+            {"std": SMALL, "by_depth": True},
+            {
+                "layers.0.feed_forward.body.up.weight": SMALL * 0.5**0.5,
+                "layers.1.feed_forward.body.up.weight": SMALL / 2,
+                "layers.1.feed_forward.body.down.weight": SMALL / 2,
+                "layers.1.attention.body.out.weight": SMALL,
+            },
+        ),
+        # NeoBERT: uniform up to 0.02
+        (
+            "encoder",
+            {"std": 0.02 / 3**0.5, "uniform": True},
+            {"layers.0.attention.body.key.weight": 0.02 / 3**0.5, "tokens.weight": 0.02 / 3**0.5},
+        ),
+        # T5 of transformers, whose untied head is as the table
+        (
+            "encoder_decoder",
+            {"scheme": "t5", "head_std": 1.0},
+            {"heads.lm.projection.weight": 1.0, "family.tokens.weight": 1.0},
+        ),
+    ],
+)
+def test_deviations_of_published_schemes(family, init, expected):
+    found, network = deviations(family, init=init, tied=False)
+    for ending, deviation in expected.items():
+        named = [name for name in found if name.endswith(ending)]
+        assert named, ending
+        for name in named:
+            assert found[name] == pytest.approx(deviation, rel=0.05), name
+
+    if init.get("uniform"):
+        assert network.family.tokens.weight.abs().max() < 0.02
+
+
 def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
     class Scale(nn.Module):
         def __init__(self):

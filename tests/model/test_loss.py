@@ -53,6 +53,26 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
     assert kept == 0
 
 
+@pytest.mark.parametrize("chunk", [None, 4])
+@pytest.mark.parametrize("weights", [False, True], ids=["alike", "weighted"])
+def test_z_loss_adds_the_squared_log_of_the_partition_function_in_training(weights, chunk):
+    tensors = batch_for("decoder", rows=7)
+    if weights:
+        tensors["label_weight"] = torch.linspace(0.1, 2.0, len(tensors["label_ids"]))
+    plain = built("decoder", heads={"lm": 1.0})
+    network = built("decoder", heads={"lm": {"label_chunk": chunk, "z_loss": 0.25}})
+    scores = plain.logits(tensors)["lm"].flatten(0, 1)[tensors["label_index"]].double()
+    rows = tensors["label_index"] // tensors["input_ids"].shape[1]
+    of_label = tensors["row_weight"][rows] * tensors.get("label_weight", 1.0)
+    squares = scores.exp().sum(-1).log().square() * of_label
+
+    usual = only(plain(tensors)).total.item()
+    assert only(network(tensors)).total.item() == pytest.approx(
+        usual + 0.25 * squares.sum().item(), rel=1e-5
+    )
+    assert only(network.eval()(tensors)).total.item() == pytest.approx(usual, rel=1e-6)
+
+
 def test_the_loss_is_a_weighted_sum_over_the_declared_count():
     network = built("encoder", type_vocab_size=0)
     tensors = weighted_batch()

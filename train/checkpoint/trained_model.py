@@ -427,9 +427,9 @@ def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
     with reading_run(path):
         config: TrainConfig = load_config(TrainConfig, path)
         if saved is not None and saved.frozen:
-            changes = find_changes(
-                saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed
-            )
+            now = replace(saved, frozen=frozen(config))
+            saved = replace(saved, frozen=now.frozen | saved.frozen)  # it may lack younger keys
+            changes = find_changes(saved, now, config.checkpoint.allow_changed)
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
                     raise ConfigurationError(

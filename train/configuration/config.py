@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -57,6 +57,15 @@ class EvaluateConfig:
     max_rows: Natural | None = None
     """limit of rows read from each held-out set, rounded up to full batches of data.global_batch;
     the rows are the same every time; null: all; 0: no evaluation"""
+
+
+Epochs: TypeAlias = Annotated[str, Field(pattern=r"^(\d+\.)?\d+ epochs?$")]
+
+
+def passes_of(steps: object) -> float | None:
+    """Return the passes that `steps` asks for; None: it is a number, or auto."""
+    text = str(steps)
+    return float(text.split()[0]) if text.endswith((" epoch", " epochs")) else None
 
 
 def _words(value: object) -> object:
@@ -116,8 +125,9 @@ class TrainConfig(Extensible):
     loop unless they ask for it"""
     seed: Annotated[Natural, Common()] = 0
     """seed of initial weights and dropout"""
-    steps: Annotated[MayChange[Positive | Literal["auto"]], Common()] = 1000
-    """step at which this run stops; may grow from start to start. auto: 4 million tokens of the
+    steps: Annotated[MayChange[Positive | Literal["auto"] | Epochs], Common()] = 1000
+    """step at which this run stops; may grow from start to start. 3 epochs: passes over the sets,
+    each sample once whatever its stored variants. auto: 4 million tokens of the
     sets (2 million with an encoder-decoder), but at least one pass and 100 steps, and at most 16
     passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; for
     sets of labeled rows, which an extension makes, 16,000 rows, but 3 to 16 passes. The first start
@@ -158,11 +168,12 @@ class TrainConfig(Extensible):
                 f"data.lanes: {self.data.lane_count} lanes do not divide data.global_batch "
                 f"{self.data.global_batch}; remove the key: a divisor is then chosen"
             )
-        if self.data.phases and self.steps == "auto":
+        if self.data.phases and isinstance(self.steps, str):
             raise ValueError(
-                "steps: auto counts passes over data.shards; with data.phases, set a number"
+                f"steps: {self.steps} counts passes over data.shards; with data.phases, set a "
+                "number"
             )
-        if self.profile is not None and self.steps != "auto":
+        if self.profile is not None and isinstance(self.steps, int):
             self.profile.check(self.steps)
 
         if self.branch_from is not None and self.schedule.options.branch_step is None:
@@ -204,8 +215,8 @@ class TrainConfig(Extensible):
 
     @property
     def last_step(self) -> int:
-        """`steps` as a number; a start replaces `auto`."""
-        assert self.steps != "auto", "check_start has resolved it"
+        """`steps` as a number; a start replaces `auto` and epochs."""
+        assert isinstance(self.steps, int), "check_start has resolved it"
         return self.steps
 
     @property

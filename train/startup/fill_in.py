@@ -18,7 +18,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import read_config
-from clozeline.train.configuration.config import TrainConfig, check_world
+from clozeline.train.configuration.config import TrainConfig, check_world, passes_of
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
@@ -157,9 +157,11 @@ def fill_in(start: Start) -> Start:
         config = start.config
         path = rule.path or key
         old = attrgetter(path)(config)
-        if rule.needs_sets is (start.datasets is None) or (rule.kept and old not in ("auto", None)):
+        is_auto = old in ("auto", None)
+        is_given = rule.kept and not is_auto and passes_of(old) is None
+        if rule.needs_sets is (start.datasets is None) or is_given:
             continue
-        kept = getattr(start.earlier, rule.kept) if rule.kept else None
+        kept = getattr(start.earlier, rule.kept) if rule.kept and is_auto else None
         try:
             value = rule.choose(start) if kept is None else attrgetter(path)(kept)
         except ClozelineError:
@@ -307,8 +309,11 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "steps": Rule(
         "the rows of the sets",
-        lambda start: plan_steps(start.config.data, start.datasets.phases),
+        lambda start: plan_steps(
+            start.config.data, start.datasets.phases, passes_of(start.config.steps)
+        ),
         "config",
+        opens="`auto`, which a resumed run keeps, or epochs",
         needs_sets=True,
     ),
     "optimizer.learning_rate": Rule(

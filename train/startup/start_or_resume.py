@@ -203,6 +203,8 @@ def _refuse_changes(
     saved: TrainState, now: TrainState, start: Start, free: tuple[str, ...]
 ) -> None:
     config = start.config
+    if (earlier := start.earlier.continued) is not None:  # with defaults of younger keys
+        saved = replace(saved, frozen=frozen(earlier) | saved.frozen)
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]

@@ -43,6 +43,7 @@ def test_everything_follows_rows_and_width_unless_it_is_given(task):
 
     assert (given.seeds, given.steps, given.learning_rate, given.rows) == (2, 7, 0.5, 2 * plan.rows)
     assert "auto" not in given.line
+    assert plan_finetuning(recipe, ["steps=2 epochs"], [train], 1).steps == -(-plan.rows // 4)
 
 
 @pytest.mark.parametrize(

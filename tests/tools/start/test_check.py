@@ -200,7 +200,7 @@ def check(tmp_path, monkeypatch, capsys):
         ("classification", ["multi_label=true"], ["heads"]),
         ("mylab.heads.rarity:RarityHead", ["smoothing=0.1", "least=1"], ["heads"]),
         ("mylab.optimizers.radam:RAdam", [], ["optimizers"]),
-        ("mylab.optimizers.lamb:Lamb", [], ["optimizers"]),
+        ("mylab.optimizers.lars:Lars", [], ["optimizers"]),
         ("broken:Whole", [], ["optimizers"]),
         ("broken:Single", [], ["optimizers"]),
         ("masked_lm", [], ["objectives", "heads"]),

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from tests.matrices import mark_slow_but
 from tests.refusals import refused
 from tests.train.masked_set import write_config
@@ -18,6 +19,7 @@ CHANGES = {
     "data.global_batch": "data.global_batch=16",
     "data.batch_tokens": "data.batch_tokens=200",
     "optimizer.learning_rate": "optimizer.learning_rate=0.01",
+    "decays": "optimizer.decays=[norms]",
     "optimizer": "optimizer={name: adafactor, learning_rate: 0.01}",
     "optimizer_and_schedule": "optimizer={name: muon, learning_rate: 0.01}; schedule=cosine",
     "schedule": "schedule=cosine",
@@ -118,3 +120,21 @@ def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp
 def test_parts_of_no_model():
     with refused("init_parts: "):
         tiny(init_parts="body")
+
+
+def test_a_key_that_is_younger_than_the_checkpoint_has_its_default_there(
+    one_rank, trained, tmp_path
+):
+    run = shutil.copytree(trained / "run", tmp_path / "run")
+    checkpoint = StoredCheckpoint.find(run)
+    state = checkpoint.index.state
+    del state["frozen"]["optimizer.decays"]
+    checkpoint.index.write(checkpoint.folder)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(re.sub(r"  decays:\n(  - \w+\n)+", "", config))
+
+    ((code, message),) = one_rank.run(
+        start, trained / "train.yaml", [f"output={run}", "steps=3", "optimizer.decays=[norms]"]
+    )
+    assert (code, "optimizer.decays: ['matrices', 'tables', 'head'] in" in message) == (64, True)
+    complete(one_rank, trained / "train.yaml", [f"output={run}", "steps=3"])

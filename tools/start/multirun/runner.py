@@ -145,7 +145,7 @@ def check_training(config: Path, words: Sequence[str]) -> None:
 
     checked = load_config(TrainConfig, config, words, is_users=True)
     options = checked.schedule.options
-    if checked.steps != "auto":
+    if isinstance(checked.steps, int):
         check_schedule(options, options.steps or checked.steps)
 
 

@@ -216,10 +216,12 @@ _MAX_READS_PER_VARIANT: Final = 2
 """Most times that reading the same stored corruption helps."""
 
 
-def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
-    """Return the number of steps that `steps: auto` stands for."""
+def plan_steps(
+    data: DataConfig, phases: Sequence[Phase[Input]], passes: float | None = None
+) -> int:
+    """Return the number of steps of some passes; None: those that `steps: auto` stands for."""
     sources = phases[0].sources
-    if hold_labeled_rows(sources):
+    if passes is None and hold_labeled_rows(sources):
         return plan_task_steps(
             sum(source.manifest.totals.samples for source in sources), data.global_batch
         )
@@ -232,10 +234,11 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     enough = LEARNED // (
         2 if objective is not None and objective.architecture == "encoder_decoder" else 1
     )
-    passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
+    least = _MIN_STEPS if passes is None else 1
+    passes = passes or min(max(1.0, enough / tokens), *map(_most_passes, sources))
     # batches are joined until they have enough tokens: the last one may be as many too many
     joined_rows = data.global_batch + (data.batch_tokens or 0) * rows / tokens
-    return max(_MIN_STEPS, math.ceil(passes * rows / joined_rows))
+    return max(least, math.ceil(passes * rows / joined_rows))
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import prod
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import torch
 from pydantic import Field
@@ -26,6 +26,9 @@ from clozeline.model.configuration.capabilities import (
     Part,
 )
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment, local_layout
+from clozeline.train.optim.weights.parameter_groups import DECAYING
+
+Kinds: TypeAlias = tuple[Literal["matrices", "tables", "head", "norms", "biases"], ...]
 
 
 @config_class
@@ -40,9 +43,13 @@ class OptimizerOptions:
     weight_decay: float = Field(
         default=0.01,
         ge=0.0,
-        description="decoupled decay of matrices, ≥ 0, times the rate of the step; biases and "
-        "norms have none. Composer does not multiply by the peak rate: divide its value by that, "
-        "and 1e-5 at 5e-4 is 0.02 here",
+        description="decoupled decay, ≥ 0, times the rate of the step. Composer does not multiply "
+        "by the peak rate: divide its value by that, and 1e-5 at 5e-4 is 0.02 here",
+    )
+    decays: Kinds = Field(
+        default=DECAYING,
+        description="parameters that decay: matrices of the body, tables of embeddings (also tied "
+        "ones), head (matrices above the body), norms, biases",
     )
     layer_decay: float | None = Field(
         default=None,

@@ -18,8 +18,11 @@ class ScheduleOptions:
 
     warmup: Natural | Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0,
-        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their "
+        description="steps over which the rate rises on a line to its peak, or below 1 their "
         "share of all steps: 0.1; 0 starts at the peak",
+    )
+    warmup_from: float = Field(
+        default=0.0, ge=0.0, lt=1.0, description="multiplier of the peak before the warm-up, 0..1"
     )
     steps: int | None = Field(
         default=None,
@@ -56,8 +59,13 @@ class Schedule(ABC):
         After the horizon it keeps its last value.
         """
         if step < self.warmup:
-            return step / self.warmup
+            return self.warm_up(step)
         return self.after_warmup(min(step, self.steps))
+
+    def warm_up(self, step: int) -> float:
+        """Return the multiplier for a step of the warm-up."""
+        begin = self.options.warmup_from
+        return begin + (1.0 - begin) * step / self.warmup
 
     @abstractmethod
     def after_warmup(self, step: int) -> float:

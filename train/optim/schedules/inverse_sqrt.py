@@ -15,7 +15,7 @@ class InverseSqrtSchedule(Schedule):
 
     def __call__(self, step: int) -> float:
         """Return the multiplier for a step, counted from 1; the horizon has no effect."""
-        return step / self.warmup if step < self.warmup else self.after_warmup(step)
+        return self.warm_up(step) if step < self.warmup else self.after_warmup(step)
 
     def after_warmup(self, step: int) -> float:
         return math.sqrt(max(1, self.warmup) / step)

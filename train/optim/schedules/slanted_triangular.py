@@ -32,6 +32,8 @@ class SlantedTriangularSchedule(Schedule):
         """Highest rate by the lowest, ≥ 1."""
 
         def __post_init__(self) -> None:
+            if self.warmup_from:
+                raise ValueError(f"warmup_from: set ratio instead: {1 / self.warmup_from:g}")
             if self.warmup and self.rise != _RISE:
                 raise ValueError(
                     f"rise: has no effect with warmup {self.warmup}: remove one of the two"

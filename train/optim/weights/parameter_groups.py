@@ -1,12 +1,14 @@
 """Group parameters by weight decay and learning rate."""
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
+from clozeline.model.layers.norm import NORMS
 from clozeline.model.parameters.sharding import full_shape
 
 LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
@@ -15,6 +17,17 @@ LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 _TABLE_ENDINGS: Final = (".segments", ".rows")
 """Name endings of tables outside `nn.Embedding`: XLNet's segment types, rows of adapters."""
 
+DECAYING: Final = ("matrices", "tables", "head")
+"""Kinds of parameters that decay by default; the others are `norms` and `biases`."""
+
+_LABELS: Final = {
+    (True, True): "decay",
+    (False, False): "no_decay",
+    (False, True): "decay_vectors",
+    (True, False): "no_decay_matrices",
+}
+"""Name of a group, by whether its parameters have two dimensions, and whether they decay."""
+
 _BELOW: Final = ("family.", "adapters.")
 """Parts of a model below its heads, and below what hooks add to it."""
 
@@ -22,13 +35,15 @@ _BELOW: Final = ("family.", "adapters.")
 def parameter_groups(
     model: nn.Module,
     weight_decay: float,
+    decays: Collection[str] = DECAYING,
     *,
     by_depth: bool = False,
     separate_matrices: bool = False,
 ) -> list[dict[str, Any]]:
     """Return named groups of all trainable parameters, each in one group.
 
-    `decay` has matrices and tables, `no_decay` biases, norms and other vectors. `rate` of a group
+    `decay` and `decay_vectors` have the kinds of parameters in `decays`, `no_decay` and
+    `no_decay_matrices` the others: vectors are never with matrices and tables. `rate` of a group
     is the factor of its learning rate: parameters with the n-th factor other than 1, from the
     lowest, are in groups `decay.rate_n`, and so on. Empty groups are dropped: ZeRO cannot partition
     them.
@@ -36,6 +51,8 @@ def parameter_groups(
     Args:
         model: the model.
         weight_decay: weight decay of the groups `decay`.
+        decays: matrices of the body, tables (also tied ones), matrices above the body (`head`),
+            norms, biases (all other vectors).
         by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and
             `no_decay.DEPTH`.
         separate_matrices: put matrices of layers, but no tables, into groups `matrix` instead of
@@ -51,7 +68,12 @@ def parameter_groups(
 
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
-        for label, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
+        of_matrix = weight_decay if "matrices" in decays else 0.0
+        labels = {"matrix": of_matrix} | {
+            label: weight_decay if is_decaying else 0.0
+            for (_, is_decaying), label in _LABELS.items()
+        }
+        for label, decay in labels.items():
             for number, rate in enumerate((1.0, *sorted({*rates.values()} - {1.0}))):
                 name = f"{label}{f'.rate_{number}' if number else ''}{ending}"
                 group = {
@@ -64,10 +86,10 @@ def parameter_groups(
                 groups[depth, label, rate] = group
 
     # assign each trainable parameter
-    tables = {
-        id(p)
+    kinds = {
+        id(p): "norms" if isinstance(module, NORMS) else "tables"
         for module in model.modules()
-        if isinstance(module, nn.Embedding)
+        if isinstance(module, (nn.Embedding, *NORMS))
         for p in module.parameters()
     }
 
@@ -76,9 +98,11 @@ def parameter_groups(
         if dimensions == 0:
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
-            table = id(parameter) in tables or name.endswith(_TABLE_ENDINGS)
-            matrix = separate_matrices and dimensions == 2 and LAYER.match(name) and not table
-            label = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
+            kind = "tables" if name.endswith(_TABLE_ENDINGS) else kinds.get(id(parameter))
+            other = "matrices" if name.startswith(_BELOW) else "head"
+            kind = kind or (other if dimensions >= 2 else "biases")
+            matrix = separate_matrices and dimensions == 2 and LAYER.match(name) and kind == other
+            label = "matrix" if matrix else _LABELS[dimensions >= 2, kind in decays]
             depth = depths[name] if by_depth else 0
             groups[depth, label, rates.get(id(parameter), 1.0)]["params"].append(parameter)
 

@@ -125,7 +125,7 @@ class DistilConfig(TrainingKey):
         return (Component("distil", kind, self),)
 
     def check(self, run: Any) -> None:
-        steps = run.schedule.options.steps or (run.steps if run.steps != "auto" else 1 << 31)
+        steps = run.schedule.options.steps or (run.steps if isinstance(run.steps, int) else 1 << 31)
         layers = run.model.layers
         if self.progressive is not None and self.progressive * layers > steps:
             raise ValueError(

@@ -180,6 +180,8 @@ def stored(folder, is_fixed, variants, rows=2400):
         (False, 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
         (False, 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
         (True, 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
+        (False, 3, "2.5 epochs", 250, ""),  # of 800 samples
+        (True, 1, "1 epoch", 300, ""),
         (False, 2, 900, 900, "3"),
         (True, 1, 900, 900, ""),
     ],

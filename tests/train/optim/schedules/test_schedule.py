@@ -59,6 +59,15 @@ def rates(steps, last, **options):
             ],
         ),
         (
+            {"name": "wsd", "decay": 0.5, "final": 0.1, "fall": "line"},
+            [1, 0.7, 0.4, 0.1, 0.1],
+        ),
+        ({"name": "wsd", "decay": 0.5, "fall": "cosine"}, [1, 0.75, 0.25, 0, 0]),
+        (
+            {"name": "cosine", "final": 0.3, "cooldown": 0.34},
+            [0.3 + 0.7 * (0.5 + HALF), 0.3, 0.15, 0, 0],
+        ),
+        (
             {"name": "wsd", "decay": 0.5, "decay_from": 1},
             [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)],
         ),
@@ -95,6 +104,8 @@ def test_the_slanted_triangle_is_the_paper_s():
         "a warm-up is the rise"
     )
 
+    with refused("warmup_from: set ratio instead: 8"):
+        rates(1000, 1500, name="slanted_triangular", warmup_from=0.125)
     with refused("rise: has no effect with warmup 100"):
         rates(1000, 1500, name="slanted_triangular", warmup=100, rise=0.9)
 
@@ -106,6 +117,15 @@ def test_a_warmup_below_one_is_a_share_of_the_steps(name):
     assert rates(150, 160, name=name, warmup=0.1, **case(name)) == rates(
         150, 160, name=name, warmup=15, **case(name)
     )
+
+
+@contract(SCHEDULES, only=WARM)
+def test_a_warmup_may_begin_above_zero(name):
+    """On the line from there to the peak; what follows does not change."""
+    usual = rates(20, 30, name=name, warmup=8, **case(name))
+    raised = rates(20, 30, name=name, warmup=8, warmup_from=0.25, **case(name))
+
+    assert raised == pytest.approx([0.25 + 0.75 * rate for rate in usual[:7]] + usual[7:])
 
 
 @contract(SCHEDULES, only=WARM)

@@ -181,6 +181,35 @@ def test_groups_by_depth_hold_every_parameter_once(family):
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
 
 
+@contract(FAMILIES, "family")
+def test_each_parameter_is_of_one_kind(family):
+    """Norms are found by the names of their classes here, tables by those of embeddings."""
+    model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
+    owners = {
+        id(parameter): type(module).__name__
+        for module in model.modules()
+        for parameter in module.parameters(recurse=False)
+    }
+    found = {
+        kind: {
+            name
+            for group in parameter_groups(model, 0.1, (kind,))
+            for name, parameter in model.named_parameters()
+            if group["weight_decay"] and any(parameter is one for one in group["params"])
+        }
+        for kind in ("matrices", "tables", "head", "norms", "biases")
+    }
+    named = dict(model.named_parameters())
+
+    assert sum(map(len, found.values())) == len(named)
+    assert set().union(*found.values()) == named.keys()
+    assert found["norms"] == {name for name, p in named.items() if "Norm" in owners[id(p)]}
+    assert found["tables"] >= {n for n, p in named.items() if "Embedding" in owners[id(p)]}
+    assert all(name.startswith("heads.") for name in found["head"])
+    assert not any(name.startswith("heads.") for name in found["matrices"])
+    assert all(named[name].ndim == 1 for name in found["biases"])
+
+
 def test_matrices_of_layers_may_be_apart_and_tables_never_are():
     """A table of relative positions in a layer is no matrix.
 
