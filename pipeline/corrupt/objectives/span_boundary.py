@@ -61,16 +61,19 @@ class SpanBoundary(MaskedRow):
     VERSION = 2
     heads = ("masked_lm", "span_boundary")
     base_features = (*MASKED_FEATURES, SPAN_STARTS, SPAN_LENGTHS)
-    reads_words = True
 
     @config_class
     class Options(RoleOptions):
         separator: Separator = "none"
         geometric_p: Rate = 0.2
-        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words;
-        above 0, at most 1."""
+        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths; above 0, at
+        most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
-        """Words in the longest span."""
+        """Words or tokens in the longest span."""
+        unit: Literal["word", "token"] = "word"
+        """Unit of spans and of their lengths: words, or tokens (LTG-BERT, arXiv 2303.09859)."""
+        predict_from: Literal["same", "previous"] = "same"
+        """Position that predicts a label, as in masked_lm; equal for all rows of a set."""
         role_unit: Literal["token", "span"] = "span"
         """Unit that becomes [MASK] or random, or stays unchanged, as one: a token, or a span
         (SpanBERT)."""
@@ -79,7 +82,10 @@ class SpanBoundary(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        vocabulary.require_words(self.label)
+        self.predict_from = options.predict_from
+        self.reads_words = options.unit == "word"
+        if self.reads_words:
+            vocabulary.require_words(self.label)
         if options.geometric_p == 0:
             raise self.refuse_options("geometric_p 0 gives endless spans; expected more than 0")
         self._thresholds = geometric_thresholds(
@@ -88,7 +94,8 @@ class SpanBoundary(MaskedRow):
 
     def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
         ids = samples.columns["ids"]
-        words = find_words(ids, self.opens_word(samples), self.special)
+        opens = self.opens_word(samples) if self.reads_words else np.ones(len(ids.values), np.bool_)
+        words = find_words(ids, opens, self.special)
         return choose_words(keys, words, budget(words.tokens), ids, self._thresholds)
 
     def role_owner(

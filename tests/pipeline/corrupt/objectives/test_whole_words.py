@@ -94,6 +94,28 @@ def test_equals_a_plain_loop(name, rate, unit, specials, segmented):
             assert example["span_lengths"].tolist() == sizes["span"]
 
 
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_spans_of_tokens_are_those_of_words_of_one_token(specials):
+    objective = wide("span_boundary", MARKED, unit="token", mask_rate=0.3, predict_from="previous")
+    rows = samples([1 + (37 * row) % 90 for row in range(250)], specials=specials)
+    thresholds = slow_thresholds(Fraction(1, 5), 10)
+    alone = replace(MARKED, word_start=~MARKED.special, word_end=None)
+    lengths = []
+
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
+        ids = sample["ids"].tolist()
+        row = slow_words(ids, alone)
+        k = max(1, floor(Fraction(3, 10) * len(row) + Fraction(1, 2)))
+        places = [1 + place for place in slow_take(key, row, k, thresholds)]
+
+        assert example["label_positions"].tolist() == places
+        lengths += [length for _, length in runs_of(places)]
+
+    assert set(lengths) > {1, 2, 3}
+    assert objective.predict_from == "previous"
+    assert not objective.reads_words
+
+
 def test_a_row_of_one_word_is_masked_by_its_tokens():
     """The only word is longer than the budget.
 
