@@ -61,6 +61,8 @@ _STRICT: Final = ConfigDict(
 )
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 _OF_KEYS: Final = ("dataclass_type", "dataclass_exact_type")
+_OF_WORDS: Final = frozenset({"literal_error", "string_type"})
+"""Types of errors of words, which a number need not be told."""
 """Types of pydantic's errors about a key that a class lacks."""
 _COMPARISONS: Final = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 """Words of pydantic's messages, and ours."""
@@ -449,7 +451,7 @@ def _explain(known: Sequence[str], key: str, errors: Sequence[Any], prefix: str)
     fitting = [
         error
         for error in errors
-        if error["type"] not in _OF_KEYS and (is_word or error["type"] != "literal_error")
+        if error["type"] not in _OF_KEYS and (is_word or error["type"] not in _OF_WORDS)
     ]
 
     expected = []

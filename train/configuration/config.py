@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
+from pydantic_core import PydanticCustomError
 
 from clozeline import plugins
 from clozeline.configuration.added_keys import Extensible, add_keys
@@ -59,13 +61,19 @@ class EvaluateConfig:
     the rows are the same every time; null: all; 0: no evaluation"""
 
 
-Epochs: TypeAlias = Annotated[str, Field(pattern=r"^(\d+\.)?\d+ epochs?$")]
-
-
 def passes_of(steps: object) -> float | None:
     """Return the passes that `steps` asks for; None: it is a number, or auto."""
-    text = str(steps)
-    return float(text.split()[0]) if text.endswith((" epoch", " epochs")) else None
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?) epochs?", str(steps))
+    return float(matched[1]) if matched else None
+
+
+def _check_epochs(text: str) -> str:
+    if not passes_of(text):
+        raise PydanticCustomError("epochs", "Input should be passes, such as '3 epochs'")
+    return text
+
+
+Epochs: TypeAlias = Annotated[str, AfterValidator(_check_epochs)]
 
 
 def _words(value: object) -> object:

@@ -1,10 +1,11 @@
 """Say what a run will do, in the same words in a dry run, at a start and in the report."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from clozeline.errors import plural
 from clozeline.model.parameters.freezing import frozen_count
+from clozeline.registry import Component
 from clozeline.report.charts import short
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig
@@ -28,10 +29,8 @@ def describe_plan(cost: CostEstimate) -> dict[str, str]:
         if shards.digest in trained:
             held_out += f"; {name} is also trained on: its loss says nothing about new text"
 
-    options = config.optimizer.as_dict().items()
-    listed = ", ".join(f"{key} {value}" for key, value in options if value is not None)
     return {
-        "optimizer": listed.removeprefix("name "),
+        "optimizer": _list_options(config.optimizer),
         "rate": _describe_rate(cost),
         "schedule": _describe_schedule(config),
         "batch": "; then ".join(_describe_batches(cost)),
@@ -72,7 +71,14 @@ def _describe_schedule(config: TrainConfig) -> str:
     warmup = f"Warm-up of {schedule.warmup:,} steps." if schedule.warmup else "No warm-up."
     limit = config.gradient_clipping
     clipped = f"Gradients are clipped at norm {limit:g}." if limit else "Gradients are not clipped."
-    return f"{config.schedule.name}: {falls} {warmup} Ends at step {schedule.steps:,}. {clipped}"
+    options = _list_options(config.schedule)
+    return f"{options}: {falls} {warmup} Ends at step {schedule.steps:,}. {clipped}"
+
+
+def _list_options(component: Component[Any]) -> str:
+    options = component.as_dict().items()
+    listed = ", ".join(f"{key} {value}" for key, value in options if value is not None)
+    return listed.removeprefix("name ")
 
 
 def _describe_batches(cost: CostEstimate) -> Iterator[str]:

@@ -236,5 +236,5 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
         said = "\n".join(describe_cost(short, 1e9, describe_plan(short)))
 
         assert all(
-            part in said for part in ("20 rows of about 12 tokens", "1 - sqrt", "0.7", *read)
+            part in said for part in ("20 rows of about 12 tokens", "fall sqrt", "0.7", *read)
         )

@@ -10,7 +10,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class WsdSchedule(Schedule):
-    """A rate that stays at the peak, then falls to `final` over the last `decay`.
+    """A rate that stays at the peak, then falls by `fall` to `final` over the last `decay`.
 
     With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4):
     0.5, 0.293, 0.134, 0. With `decay` 1 the rate falls right after the warm-up: the schedule "1 -
