@@ -1,6 +1,5 @@
 """Initialize parameters: the seed and the name of each decide its values."""
 
-import re
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import FeedForward
 from clozeline.model.layers.norm import NORMS
 from clozeline.model.layers.position import T5Bias
+from clozeline.model.layers.stack import LAYER
 from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.parameters.initial_values import (
     Draw,
@@ -23,7 +23,6 @@ from clozeline.model.parameters.initial_values import (
 )
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
-_LAYER = re.compile(r"\.layers\.(\d+)\.")
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 
 
@@ -140,10 +139,10 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
         for linear in projections:
             if isinstance(linear, nn.Linear):
                 deviations[id(linear.weight)] = residual
-        if isinstance(module, FeedForward) and init.by_depth and (layer := _LAYER.search(path)):
+        if isinstance(module, FeedForward) and init.by_depth and (layer := LAYER.match(path)):
             for linear in filter(None, (module.gate, module.up, module.down)):
                 usual = deviations.get(id(linear.weight), init.std)
-                deviations[id(linear.weight)] = usual * (2 + 2 * int(layer[1])) ** -0.5
+                deviations[id(linear.weight)] = usual * (2 + 2 * int(layer["index"])) ** -0.5
         if isinstance(module, nn.Embedding) and init.embedding_std is not None:
             deviations[id(module.weight)] = init.embedding_std
 

@@ -61,9 +61,9 @@ _STRICT: Final = ConfigDict(
 )
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 _OF_KEYS: Final = ("dataclass_type", "dataclass_exact_type")
-_OF_WORDS: Final = frozenset({"literal_error", "string_type"})
-"""Types of errors of words, which a number need not be told."""
 """Types of pydantic's errors about a key that a class lacks."""
+_OF_WORDS: Final = ("literal_error", "string_type")
+"""Types of errors of words, which a number need not be told."""
 _COMPARISONS: Final = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 """Words of pydantic's messages, and ours."""
 _FEW_KEYS: Final = 16

@@ -1,8 +1,9 @@
 """A stack of layers between embeddings and an optional final norm."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -31,6 +32,9 @@ from clozeline.model.layers.position import (
 from clozeline.model.layers.universal import add_step_signal
 from clozeline.model.layers.vocabulary import Embeddings
 from clozeline.model.parameters.flops import matrix_flops
+
+LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
+"""Start of the name of a layer's parameter or module."""
 
 
 class Stack(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, ValidationError
@@ -165,13 +166,19 @@ class TrainState:
         return self.samples - sum(stop - start for _, start, stop in self.skipped_rows)
 
 
-def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
+def find_changes(
+    saved: TrainState,
+    now: TrainState,
+    allowed: Sequence[str],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> list[str]:
     """Return the frozen keys that differ between checkpoint and start, with both values.
 
-    Keys in `allowed` are ignored. Digests of custom code count only if both have them: if another
+    Keys in `allowed` are ignored. A key that is younger than the checkpoint has its value in
+    `defaults` there. Digests of custom code count only if both have them: if another
     algorithm is configured, the key with its name differs, too.
     """
-    saved_values = dict(saved.frozen)
+    saved_values = {**defaults, **saved.frozen}
     current_values = dict(now.frozen)
     common_keys = saved_values.keys() & current_values.keys()
     keys = [

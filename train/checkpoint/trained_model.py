@@ -428,8 +428,7 @@ def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
         config: TrainConfig = load_config(TrainConfig, path)
         if saved is not None and saved.frozen:
             now = replace(saved, frozen=frozen(config))
-            saved = replace(saved, frozen=now.frozen | saved.frozen)  # it may lack younger keys
-            changes = find_changes(saved, now, config.checkpoint.allow_changed)
+            changes = find_changes(saved, now, config.checkpoint.allow_changed, now.frozen)
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
                     raise ConfigurationError(

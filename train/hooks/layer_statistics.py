@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.configuration.capabilities import LOGITS
+from clozeline.model.layers.stack import LAYER
 from clozeline.train.hooks import Hook, HookContext, StepInfo
-from clozeline.train.optim.weights.parameter_groups import LAYER
 
 
 class LayerStatistics(Hook):

@@ -39,6 +39,11 @@ class StartDistance(Hook):
                 for piece in layout.local_segments(flat):
                     if initialized and piece.name in fresh:
                         piece.of(self.of[flat][_START]).fill_(torch.nan)
+        self._pieces = [
+            piece
+            for piece in layout.local_segments(*self.of)
+            if not piece.of(self.of[piece.flat][_START]).isnan().any()
+        ]
         self._modules = list(dict.fromkeys(map(module_of, layout.shapes(*self.of))))
 
     def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
@@ -46,21 +51,19 @@ class StartDistance(Hook):
             return {}
 
         # one parameter at a time, to save memory; wait for the device once
-        layout = self._context.layout
-        pieces = layout.local_segments(*self.of)
         norms = [
             torch.linalg.vector_norm(
-                (piece.of(piece.flat.detach()) - piece.of(self.of[piece.flat][_START])).nan_to_num()
+                piece.of(piece.flat.detach()) - piece.of(self.of[piece.flat][_START])
             )
-            for piece in pieces
+            for piece in self._pieces
         ]
 
         squares = dict.fromkeys(self._modules, 0.0)
         values = torch.stack(norms).tolist() if norms else []
-        for piece, distance in zip(pieces, values, strict=True):
+        for piece, distance in zip(self._pieces, values, strict=True):
             squares[module_of(piece.name)] += distance**2
         totals = list(squares.values())
-        if layout.size > 1:
+        if self._context.layout.size > 1:
             totals = self._context.world.sum_over_ranks(totals)
 
         moved = {name: total**0.5 for name, total in zip(squares, totals, strict=True) if total}

@@ -222,6 +222,7 @@ def _phase_costs(
     """Yield the cost of each phase until the `remaining` steps are used up."""
     position = 0
     lanes = data.lane_count
+    skips = data.max_damaged_fraction > 0
 
     for phase in datasets.phases:
         end = phase.until_samples
@@ -229,7 +230,6 @@ def _phase_costs(
             continue
 
         # tokens and FLOPs per row, averaged over the mixture
-        skips = data.max_damaged_fraction > 0
         figures = [_cost_of_row(source, model, skip_damaged=skips) for source in phase.sources]
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()

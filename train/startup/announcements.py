@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clozeline.command import wrap_log
@@ -93,7 +93,7 @@ def new_model(model: ModelConfig, output: Path, datasets: Datasets) -> NewModel:
 
 def announce_start(
     point: StartingPoint,
-    lines: list[str],
+    lines: Sequence[str],
     engine: Engine,
     display: Display,
     journal: Journal,
@@ -133,7 +133,7 @@ def announce_start(
             changed = "deterministic is false"
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
-            lines.append(f"{changed}: the state is the same, but rounding will differ")
+            lines = [*lines, f"{changed}: the state is the same, but rounding will differ"]
 
     for line in lines:
         display.say(line)

@@ -203,9 +203,9 @@ def _refuse_changes(
     saved: TrainState, now: TrainState, start: Start, free: tuple[str, ...]
 ) -> None:
     config = start.config
-    if (earlier := start.earlier.continued) is not None:  # with defaults of younger keys
-        saved = replace(saved, frozen=frozen(earlier) | saved.frozen)
-    if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
+    earlier = start.earlier.continued
+    defaults = {} if earlier is None else frozen(earlier)
+    if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free), defaults):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
         if len(keys) > _MOST_KEYS:

@@ -1,6 +1,5 @@
 """Group parameters by weight decay and learning rate."""
 
-import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -9,10 +8,8 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
 from clozeline.model.layers.norm import NORMS
+from clozeline.model.layers.stack import LAYER
 from clozeline.model.parameters.sharding import full_shape
-
-LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
-"""Start of the name of a layer's parameter."""
 
 _TABLE_ENDINGS: Final = (".segments", ".rows")
 """Name endings of tables outside `nn.Embedding`: XLNet's segment types, rows of adapters."""
@@ -65,20 +62,17 @@ def parameter_groups(
     depths = depths_below_heads(model)
     rates = learning_rate_factors(model)
     groups: dict[tuple[int, str, float], dict[str, Any]] = {}
+    labels = {"matrix": "matrices" in decays}
+    labels |= {label: is_decaying for (_, is_decaying), label in _LABELS.items()}
 
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
-        of_matrix = weight_decay if "matrices" in decays else 0.0
-        labels = {"matrix": of_matrix} | {
-            label: weight_decay if is_decaying else 0.0
-            for (_, is_decaying), label in _LABELS.items()
-        }
-        for label, decay in labels.items():
+        for label, is_decaying in labels.items():
             for number, rate in enumerate((1.0, *sorted({*rates.values()} - {1.0}))):
                 name = f"{label}{f'.rate_{number}' if number else ''}{ending}"
                 group = {
                     "name": name,
-                    "weight_decay": decay,
+                    "weight_decay": weight_decay if is_decaying else 0.0,
                     "depth": depth,
                     "rate": rate,
                     "params": [],
