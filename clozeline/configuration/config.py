@@ -100,6 +100,15 @@ ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, 
 Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
 """Names, such as those of columns."""
 
+
+def added_later(default: Any) -> Any:
+    """Return the default of a key that earlier versions lack.
+
+    Data have the key only where it differs: a new key must not remake the units of earlier runs.
+    """
+    return Field(default, exclude_if=lambda value: bool(value == default))
+
+
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
 Positive: TypeAlias = Annotated[int, Field(ge=1, lt=1 << 63)]
 """Integers that arrays hold; a larger seed would be another one."""

@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 
 def non_default_keys(part: Any) -> dict[str, Any]:
     """Return the values of a configuration that differ from the defaults of its class."""
@@ -12,7 +14,8 @@ def non_default_keys(part: Any) -> dict[str, Any]:
 
 
 def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return default.default if isinstance(default, FieldInfo) else default
 
 
 def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collection[str]]) -> None:

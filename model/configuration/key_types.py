@@ -8,7 +8,7 @@ from pydantic import Field
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "relu_squared", "silu"]
 UNIT_RANGE: Final = (0.0, 1.0)
 """Default of a `range` of numbers."""
 

@@ -19,8 +19,8 @@ class BiasConfig:
     """Keys, if queries and values have one."""
     out: bool = True
     """The attention's output projection."""
-    ffn: bool = True
-    """Both projections of the feed-forward block."""
+    ffn: bool | Literal["down"] = True
+    """The projections of the feed-forward block; down: only the last of them (MosaicBERT)."""
     norm: bool = True
     """Every LayerNorm; an RMSNorm never has one."""
     head: bool = True

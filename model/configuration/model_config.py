@@ -126,12 +126,14 @@ class ModelConfig:
     emb_norm: bool = False
     """A norm after the embeddings of each stack."""
     activation: Activation = "gelu"
-    """gelu is exact (erf), gelu_tanh its approximation."""
+    """gelu is exact (erf), gelu_tanh its approximation; relu_squared is Primer's (arXiv
+    2109.08668)."""
     gated: bool = False
     """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv
     2002.05202)."""
     ffn_norm: bool = False
-    """A norm inside the feed-forward block, before down (LTG-BERT, arXiv 2303.09859)."""
+    """A norm inside the feed-forward block, before down, instead of one after it (LTG-BERT, arXiv
+    2303.09859)."""
     bias: BiasConfig = BiasConfig()
     """Projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None

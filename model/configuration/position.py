@@ -179,15 +179,17 @@ class PositionConfig:
         "sinusoidal": ("waves", "disentangled"),
         "rope": ("theta", "scaling", "partial_rotary_factor", "nope_layers"),
         "t5": ("buckets", "max_distance", "per_layer"),
+        "alibi": (),
         "none": ("disentangled",),
     }
     """Keys that each kind reads. `maximum` is allowed with each: an export declares it as the
     longest row."""
 
-    kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
+    kind: Literal["learned", "sinusoidal", "rope", "t5", "alibi", "none"] = "learned"
     """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys
     (arXiv 2104.09864), t5 adds a learned bias to the attention scores by bucketed distance (arXiv
-    1910.10683). In the family xlnet, sinusoidal vectors encode distances and are compared with
+    1910.10683), alibi takes a fixed penalty for each token of distance off them (arXiv
+    2108.12409). In the family xlnet, sinusoidal vectors encode distances and are compared with
     queries. Elsewhere they outweigh new token embeddings without `emb_scale`."""
     maximum: Width = 512
     """learned: positions of the table; a higher position id is an error. Other kinds: the longest

@@ -12,6 +12,7 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
+    "relu_squared": lambda x: F.relu(x).square(),
     "silu": F.silu,
     "tanh": torch.tanh,
     "identity": nn.Identity(),

@@ -14,11 +14,16 @@ from clozeline.model.parameters.flops import matrix_flops
 
 
 class Residual(nn.Module):
-    """A residual block with norms where `norm_place` says; `normed=False` omits the first norm."""
+    """A residual block with norms where `norm_place` says.
+
+    `normed=False` omits the first norm, `inner` the last one, which the body has inside.
+    """
 
     body: Any
 
-    def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
+    def __init__(
+        self, config: ModelConfig, body: nn.Module, *, normed: bool = True, inner: bool = False
+    ) -> None:
         super().__init__()
         place = config.norm_place
         self.body = body
@@ -27,7 +32,9 @@ class Residual(nn.Module):
             build_norm(config, config.dim) if normed and place != "branch" else nn.Identity()
         )
         self.branch_norm = (
-            build_norm(config, config.dim) if place in ("both", "branch") else nn.Identity()
+            build_norm(config, config.dim)
+            if place in ("both", "branch") and not inner
+            else nn.Identity()
         )
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.before = place != "post"
@@ -51,12 +58,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate = (
-            nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
-        )
-        self.up = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn)
+        enters = config.bias.ffn is True
+        self.gate = nn.Linear(config.dim, config.ffn_dim, bias=enters) if config.gated else None
+        self.up = nn.Linear(config.dim, config.ffn_dim, bias=enters)
         self.norm = build_norm(config, config.ffn_dim) if config.ffn_norm else nn.Identity()
-        self.down = nn.Linear(config.ffn_dim, config.dim, bias=config.bias.ffn)
+        self.down = nn.Linear(config.ffn_dim, config.dim, bias=bool(config.bias.ffn))
         self.act = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout.activation)
 
@@ -97,7 +103,10 @@ class Layer(nn.Module):
         self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.parallel = config.parallel
         self.feed_forward = Residual(
-            config, FeedForward(config), normed=config.parallel != "one_norm"
+            config,
+            FeedForward(config),
+            normed=config.parallel != "one_norm",
+            inner=config.ffn_norm,
         )
         self.position: Position | None = None
         """score bias of this layer, which its stack adds to the plan; None: the stack's bias"""

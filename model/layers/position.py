@@ -191,6 +191,28 @@ class T5Bias(Position):
         return self.table(buckets).permute(0, 3, 1, 2)
 
 
+class Alibi(Position):
+    """A fixed penalty per head for each token of distance, both ways (arXiv 2108.12409)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes = alibi_slopes(heads)
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
+        distance = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
+        return distance * -torch.tensor(self.slopes, device=keys.device)[:, None, None]
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Return the penalty of each head: powers of 2 ** (-8 / heads) if heads are a power of 2.
+
+    Of other numbers, the heads after the last power of 2 have every second slope of twice as many.
+    """
+    whole = 2 ** int(math.log2(heads))
+    first = [2.0 ** (-8 * (head + 1) / whole) for head in range(whole)]
+    return first + [2.0 ** (-4 * (2 * head + 1) / whole) for head in range(heads - whole)]
+
+
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
     """Return the bucket of each distance key - query: exact when near, logarithmic beyond.
 
@@ -245,6 +267,8 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
             return Rope(config.rotated_width, position.theta, position.scaling)
         case "t5":
             return T5Bias(config.attention_heads, position.buckets, position.max_distance, causal)
+        case "alibi":
+            return Alibi(config.attention_heads)
         case "none":
             return Position()
 

@@ -20,7 +20,7 @@ VARIED = ("grouping", "architecture", "attention")
 """Keys that decide which others are read: each of their values is a base of its own."""
 
 VALUES = {
-    "grouping": ["packed", "full_sentences", "document"],
+    "grouping": ["packed", "full_sentences", "document", "truncated"],
     "max_length": [60],
     "input_length": [60],
     "target_length": [20],
@@ -36,6 +36,7 @@ VALUES = {
 """Values by key."""
 
 NEUTRAL = {
+    "min_length": "rows here are all longer: tests of refusals",
     "frequency_exponent": "reads counts of tokens of the stage encode: tests of masked LM",
     "language_tokens": "reads the languages of a recipe's sets: tests of composition",
     "reset_positions": "of batches, not of stored rows: tests of the stream",

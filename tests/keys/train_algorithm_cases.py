@@ -33,7 +33,9 @@ ALGORITHMS = {
                 "eps": Key(1e-3),
             },
         ),
-        "lamb": ({}, RATES | {"betas": Key([0.5, 0.9]), "eps": Key(1e-3)}),
+        **dict.fromkeys(
+            ("lamb", "adamw_scale"), ({}, RATES | {"betas": Key([0.5, 0.9]), "eps": Key(1e-3)})
+        ),
         "muon": (
             {"iterate_in": "fp32"},
             RATES

@@ -90,6 +90,7 @@ ENTRIES = {
     "data.store.timeout_s": Neutral("of URLs: tests of stores"),
     "data.weights": Key([1.0, 3.0], {"data.shards": [SETS, OTHER]}),
     "deterministic": SPEED,
+    "distil.further": DISTILLED,
     "distil.losses": DISTILLED,
     "distil.progressive": DISTILLED,
     "distil.start": DISTILLED,

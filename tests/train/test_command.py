@@ -170,7 +170,7 @@ def test_help_lists_every_key(capsys, monkeypatch):
         "optimizer.betas",
         "model.heads.NAME.weight",
     ):
-        assert f"  {key}: " in text or f"  {key} (name: adamw, lamb): " in text
+        assert f"  {key}: " in text or f"  {key} (name: adamw, adamw_scale, lamb): " in text
 
     assert "  schedule.power (name: polynomial): float = 0.5" in text
 

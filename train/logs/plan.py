@@ -145,10 +145,12 @@ def describe_cost(cost: CostEstimate, operations: float, plan: Mapping[str, str]
     training = cost.training_flops
     flops = training + cost.evaluations * cost.heldout_flops
     machines = f"{size} ranks of this machine" if size > 1 else "this machine"
+    seconds = flops / (operations * size)
+    daily = int(config.last_step * 86_400 / seconds)
     yield (
         f"arithmetic about {flops:.3g} operations, {training / cost.tokens:.3g} per token: at "
-        f"least {duration_text(flops / (operations * size))} on {machines}; lines of steps tell "
-        "the time that is left"
+        f"least {duration_text(seconds)} on {machines}, at most {daily:,} steps a day; lines of "
+        "steps tell the time that is left"
     )
 
     # memory per rank

@@ -49,7 +49,8 @@ class Distillation(Hook):
 
         @cache
         def open_source(source: Path) -> TrainedModel:
-            key = "distil.teacher" if source == distil.teacher else "distil.start"
+            key = "distil.further" if source in distil.further else "distil.start"
+            key = "distil.teacher" if source == distil.teacher else key
             return open_teacher(source, new.model.config, new.shards, key)
 
         # start from the layers of the teacher, unless a checkpoint has the weights
@@ -73,14 +74,16 @@ class Distillation(Hook):
 
         # its teacher in memory, or stored scores
         if trained is not None:
-            self.record["digest"] = trained.weights_digest
-            self.teacher = Teacher(trained.model, self.student.teacher_tensors)
+            teachers = [trained, *map(open_source, distil.further)]
+            self.record["digest"] = " ".join(each.weights_digest for each in teachers)
+            further = (each.model for each in teachers[1:])
+            self.teacher = Teacher(trained.model, self.student.teacher_tensors, *further)
             self._precision = new.config.precision
             self.student.teacher = self.teacher
-            count = self.teacher.model.num_parameters()
-            lines.append(
-                f"           teacher {trained.folder}: {count:,} parameters, "
-                f"{trained.weights_digest}"
+            lines += (
+                f"           teacher {each.folder}: {each.model.num_parameters():,} parameters, "
+                f"{each.weights_digest}"
+                for each in teachers
             )
         else:
             skipped = [loss.name for loss in distil.losses if loss not in distil.active]

@@ -188,7 +188,8 @@ class Student(Model):
         return super().forward_flops(*sizes, **further) + self._teacher_flops(*sizes, **further)
 
     def _teacher_flops(self, *sizes: Any, **further: Any) -> float:
-        return 0.0 if self.teacher is None else self.teacher.model.forward_flops(*sizes, **further)
+        models = () if self.teacher is None else self.teacher.models
+        return sum(model.forward_flops(*sizes, **further) for model in models)
 
     def lines(self) -> list[str]:
         """Return the lines that a run prints first: each loss, and the layers it compares."""
@@ -275,30 +276,45 @@ _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Teacher:
-    """A model without dropout and gradients, outside of what ZeRO wraps: each rank has all of it.
+    """Models without dropout and gradients, outside of what ZeRO wraps: each rank has all of them.
 
     Args:
         model: model with its trained weights.
         wanted: tensors to compute, as `observation` names them.
+        further: models with their weights; the mean of the tensors of all counts.
     """
 
-    def __init__(self, model: Model, wanted: Set[str]) -> None:
-        self.model = model.eval().requires_grad_(False)
+    def __init__(self, model: Model, wanted: Set[str], *further: Model) -> None:
+        self.model = model
+        self.models = (model, *further)
         self.wanted = frozenset(wanted)
-        # heads that nothing compares would need labels, and the compared ones need no loss
-        read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
-        model.use_heads(model.config, Heads(read))
+        for model in self.models:
+            model.eval().requires_grad_(False)
+            # heads that nothing compares would need labels, and the compared ones need no loss
+            read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
+            model.use_heads(model.config, Heads(read))
 
-        for head in read.values():
-            vars(head)["loss"] = partial(label_logits, head)
+            for head in read.values():
+                vars(head)["loss"] = partial(label_logits, head)
 
     def to(self, device: torch.device, precision: str) -> Self:
-        """Move it to a device, in the dtype of the student's weights."""
-        self.model.to(device, _TYPES[precision])
+        """Move them to a device, in the dtype of the student's weights."""
+        for model in self.models:
+            model.to(device, _TYPES[precision])
         return self
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the wanted tensors of a batch, each under its name with the prefix `teacher_`."""
-        with torch.no_grad(), observe(self.model, self.wanted) as seen:
-            self.model(tensors)
-        return {TEACHER_PREFIX + name: tensor for name, tensor in seen.items()}
+        found = []
+        for model in self.models:
+            with torch.no_grad(), observe(model, self.wanted) as seen:
+                model(tensors)
+            found.append(seen)
+        first, *others = found
+        for seen in others:
+            first = {name: tensor + seen[name] for name, tensor in first.items()}
+        count = len(found)
+        return {
+            TEACHER_PREFIX + name: tensor / count if others else tensor
+            for name, tensor in first.items()
+        }

@@ -24,6 +24,7 @@ ACTIVATIONS: Final = {
     "gelu_python_tanh": "gelu_tanh",
     "gelu_python": "gelu",
     "relu": "relu",
+    "relu2": "relu_squared",
     "silu": "silu",
     "swish": "silu",
 }

@@ -1,13 +1,14 @@
 """Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import added_later, config_class
 from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._groupings import GroupingName
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
@@ -91,6 +92,9 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         grouping: GroupingName = "packed"
         """Grouping to read. `sentence_pair` takes the windows of next sentence prediction, without
         their partners, so that a mixture can hold both objectives."""
+        min_length: Annotated[int, Field(ge=3)] = added_later(3)
+        """Tokens in the shortest row that becomes an example, [CLS] and [SEP] included; shorter
+        rows are skipped."""
         languages: bool = False
         """Store the language of each row, for models with language embeddings (XLM); needs
         `grouping: document`."""
@@ -114,8 +118,8 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         self.predict_from = options.predict_from
         if self.grouping.algorithm.second_text is not None:
             self.grouping = window_grouping(self, self.grouping.length)
-        if options.attention == "prefix":
-            self.minimum = MinimumRow(tokens=2)
+        least = 2 if options.attention == "prefix" else 1
+        self.minimum = MinimumRow(tokens=max(least, options.min_length - 2))
 
     def budget(self, random_keys: RandomKeys, maskable: Int64) -> Int64:
         """Return the number of labels of each row; it is drawn if the rate is a range."""

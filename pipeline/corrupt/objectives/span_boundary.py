@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import Feature, Role
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import added_later, config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     Budget,
@@ -70,9 +70,9 @@ class SpanBoundary(MaskedRow):
         most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words or tokens in the longest span."""
-        unit: Literal["word", "token"] = "word"
+        unit: Literal["word", "token"] = added_later("word")
         """Unit of spans and of their lengths: words, or tokens (LTG-BERT, arXiv 2303.09859)."""
-        predict_from: Literal["same", "previous"] = "same"
+        predict_from: Literal["same", "previous"] = added_later("same")
         """Position that predicts a label, as in masked_lm; equal for all rows of a set."""
         role_unit: Literal["token", "span"] = "span"
         """Unit that becomes [MASK] or random, or stays unchanged, as one: a token, or a span

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, ROW, Feature
-from clozeline.configuration.config import Positive, config_class
+from clozeline.configuration.config import Positive, added_later, config_class
 from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._choice import PossibleChoices, one_row
 from clozeline.pipeline.corrupt.objectives._denoising import (
@@ -21,7 +21,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import (
     require_content_only,
 )
 from clozeline.pipeline.corrupt.objectives._groupings import GroupingName, check_grouping
-from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, Separator
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import (
@@ -102,6 +102,7 @@ class SpanCorruption(Objective):
         """Mode token in front of the input (UL2)."""
         grouping: GroupingName = "packed"
         """Grouping to read."""
+        separator: Separator = added_later("none")
         cross_documents: bool = True
         """Let spans and attention cross documents in packed rows; false stores the document starts
         of both texts."""
@@ -140,9 +141,12 @@ class SpanCorruption(Objective):
         self.decoder_start = self.id_of(options.decoder_start)
         self.predict_from = "previous" if options.attention == "causal" else "same"
 
-        self._reserved = IdSet(vocabulary.reserved)
+        reserved = vocabulary.reserved.copy()
+        if options.separator != "none":
+            reserved[self.id_of(options.separator)] = False
+        self._reserved = IdSet(reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
-        self.grouping = self.make_grouping(options.grouping, self._longest_row())
+        self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
 
         # there are enough sentinels for a full row; shorter rows never need more
         marks = int(self.count_spans(np.array([self.content_length]))[1][0])

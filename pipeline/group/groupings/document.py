@@ -1,5 +1,7 @@
 """Document: one row for each document, or windows of complete sentences of a long document."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from clozeline.arrays import Int64
@@ -34,6 +36,8 @@ class DocumentGrouping(Grouping):
         """Most tokens in a row."""
 
     options: Options
+    drops_rest: ClassVar[bool] = False
+    """only the first row of a document is kept"""
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
@@ -50,13 +54,11 @@ class DocumentGrouping(Grouping):
         flat_positions = flatten_positions(sentences, tokens.offsets)
 
         def ends(starts: Starts, lengths: Int64) -> Int64:
-            # the last sentence start that fits, or the limit; all positions are flat
+            # all positions are flat
             begin = tokens.offsets[starts.first] + starts.offset
-            end = tokens.offsets[starts.first + 1]
             limit = begin + lengths
-            is_long = limit < end
-            last_start = flat_positions[np.searchsorted(flat_positions, limit, side="right") - 1]
-            cut = np.where(is_long & (last_start > begin), last_start, limit)
+            is_long = limit < tokens.offsets[starts.first + 1]
+            cut = np.where(is_long, self.cut(begin, limit, flat_positions), limit)
             return cut - tokens.offsets[starts.first]
 
         # cut the documents, and count starts from the start of their row
@@ -71,7 +73,19 @@ class DocumentGrouping(Grouping):
         # drop rows below the minimum
         lengths = np.diff(offsets)
         kept, dropped = minimum.filter(lengths, lengths, columns["sentence_starts"].lengths)
+        if self.drops_rest:
+            later = kept & (starts.offset > 0)
+            dropped |= {"cut": int(lengths[later].sum())} if later.any() else {}
+            kept &= ~later
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
         rows = starts.take(kept).sample_rows(filled, columns, parts[kept])
         return GroupedRows(rows, self.count_tokens(documents, int(lengths[kept].sum()), dropped))
+
+    def cut(self, begin: Int64, limit: Int64, sentences: Int64) -> Int64:
+        """Return the ends of rows that begin in a document and end in it, at most at the limit.
+
+        It is the last start of a sentence that fits, or the limit.
+        """
+        last_start = sentences[np.searchsorted(sentences, limit, side="right") - 1]
+        return np.where(last_start > begin, last_start, limit)

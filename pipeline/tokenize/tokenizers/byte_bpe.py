@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from clozeline.configuration.config import config_class
 from clozeline.memory import find_cores
 from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
@@ -19,6 +20,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _THREADS: Final = "TOKENIZERS_PARALLELISM"
 """Variable that switches the threads of the library on and off."""
+_DIGITS: Final = {"three": Regex(r"\p{N}{1,3}"), "single": Regex(r"\p{N}")}
 
 
 class ByteBpe(TokenizerJson, TrainableTokenizer):
@@ -37,7 +39,11 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
     MIN_PIECES = (256, "256 bytes")
     LOSS = ""
 
-    Options: TypeAlias = FrequencyOptions
+    @config_class
+    class Options(FrequencyOptions):
+        digits: Literal["runs", "three", "single"] = "runs"
+        """longest part of a number that merges join: a run of digits as in GPT-2, three digits
+        (Llama 3, OLMo 2), or a single one"""
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
@@ -48,7 +54,13 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
         """
         cls.check_size(options)
         model = Tokenizer(models.BPE())
-        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        digits = _DIGITS.get(options.digits)
+        model.pre_tokenizer = (
+            words
+            if digits is None
+            else pre_tokenizers.Sequence([pre_tokenizers.Split(digits, "isolated"), words])
+        )
         model.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=options.size,

@@ -8,9 +8,11 @@ import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models import t5
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 from clozeline.model.configuration.position import ScalingConfig
 from clozeline.model.layers.position import (
+    Alibi,
     Rope,
     Sinusoidal,
     rotate,
@@ -26,6 +28,17 @@ def test_t5_buckets(buckets, max_distance, causal):
     bucket = t5.modeling_t5.T5Attention._relative_position_bucket
     assert torch.equal(found, bucket(distances, not causal, buckets, max_distance))
     assert {*found.tolist()} == {*range(buckets)} - (set() if causal else {buckets // 2})
+
+
+@pytest.mark.parametrize("heads", [1, 4, 6, 8, 12, 20])
+def test_alibi_falls_on_both_sides_as_mpt_does_on_one(heads):
+    places = torch.arange(9)[None]
+    found = Alibi(heads).bias(places, places)
+    # at the last position, MPT's row of keys
+    wanted = build_mpt_alibi_tensor(heads, 9)[:, 0]
+
+    torch.testing.assert_close(found[0, :, 8], wanted)
+    torch.testing.assert_close(found, found.transpose(2, 3))
 
 
 def test_waves_against_fp64():

@@ -280,6 +280,16 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
         All ranks make the same exchanges in the same order.
         """
 
+    @staticmethod
+    def subtract(
+        weights: list[Tensor], updates: list[Tensor], factors: Tensor, rate: float = 1.0
+    ) -> None:
+        """Subtract updates, each multiplied by its factor and by the rate; they are overwritten."""
+        if updates:
+            torch._foreach_mul_(updates, factors.float().unbind())
+            steps = [part.view_as(weight) for part, weight in zip(updates, weights, strict=True)]
+            torch._foreach_sub_(weights, steps, alpha=rate)
+
     def states_of(self, flats: Sequence[Tensor], *keys: str) -> list[list[Tensor]]:
         """Return the numbers of updates, and the states of each key; states are 0 at first."""
         for flat in flats:
@@ -287,6 +297,37 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
                 zeros = {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
                 self.state[flat] |= {"step": torch.tensor(0.0), **zeros}
         return [[self.state[flat][key] for flat in flats] for key in ("step", *keys)]
+
+
+class WholeParameterAdam(WholeParameterOptimizer, ABC):
+    """The base of optimizers that scale the update of Adam by norms of entire parameters."""
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, object]],
+        rate: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        super().__init__(groups, rate)
+        self.betas = betas
+        self.eps = eps
+
+    def adam_updates(self, flats: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
+        """Return the update of Adam of each flat, without bias; the moments are updated."""
+        steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
+        torch._foreach_add_(steps, 1)
+        first, second = self.betas
+        torch._foreach_lerp_(means, gradients, 1.0 - first)
+        torch._foreach_mul_(squares, second)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1.0 - second)
+        step = float(steps[0])
+        roots = torch._foreach_div(squares, 1.0 - second**step)
+        torch._foreach_sqrt_(roots)
+        torch._foreach_add_(roots, self.eps)
+        updates = torch._foreach_div(means, 1.0 - first**step)
+        torch._foreach_div_(updates, roots)
+        return list(updates)
 
 
 class _GatheringOptimizer(WholeParameterOptimizer):

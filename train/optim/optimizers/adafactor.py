@@ -98,10 +98,7 @@ class _Adafactor(WholeParameterOptimizer):
         # decay and update
         if group["weight_decay"]:
             torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
-        if directions:
-            torch._foreach_mul_(directions, rates.float().unbind())
-            steps = [part.view_as(weight) for part, weight in zip(directions, weights, strict=True)]
-            torch._foreach_sub_(weights, steps)
+        self.subtract(weights, directions, rates)
 
     def _update_matrices(
         self, group: dict[str, object], flats: list[Tensor], gradients: list[Tensor]

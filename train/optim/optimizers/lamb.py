@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.train.optim.optimizers import OptimizerBuilder
-from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer, square_sums
+from clozeline.train.optim.optimizers._optimizer import WholeParameterAdam, square_sums
 from clozeline.train.optim.optimizers.adamw import AdamW
 
 
@@ -24,30 +24,14 @@ class Lamb(OptimizerBuilder):
     options: AdamW.Options
 
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
-        return _Lamb(groups, self.options)
+        return _Lamb(groups, self.options.peak_rate, self.options.betas, self.options.eps)
 
 
-class _Lamb(WholeParameterOptimizer):
+class _Lamb(WholeParameterAdam):
     """LAMB over flats."""
 
-    def __init__(self, groups: Sequence[dict[str, object]], options: AdamW.Options) -> None:
-        super().__init__(groups, options.peak_rate)
-        self.options = options
-
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
-        # the update of Adam, without bias
-        steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
-        torch._foreach_add_(steps, 1)
-        first, second = self.options.betas
-        torch._foreach_lerp_(means, gradients, 1.0 - first)
-        torch._foreach_mul_(squares, second)
-        torch._foreach_addcmul_(squares, gradients, gradients, 1.0 - second)
-        step = float(steps[0])
-        roots = torch._foreach_div(squares, 1.0 - second**step)
-        torch._foreach_sqrt_(roots)
-        torch._foreach_add_(roots, self.options.eps)
-        updates = torch._foreach_div(means, 1.0 - first**step)
-        torch._foreach_div_(updates, roots)
+        updates = self.adam_updates(flats, gradients)
         if not group["weight_decay"]:
             torch._foreach_sub_(flats, updates, alpha=group["lr"])
             return
@@ -61,7 +45,4 @@ class _Lamb(WholeParameterOptimizer):
             self.layout.whole_sums(flats, torch.stack(sums, dim=1)).sqrt_().unbind(1)
         )
         ratios = (lengths / strengths).where((lengths > 0) & (strengths > 0), 1.0)
-        if pieces:
-            torch._foreach_mul_(pieces, ratios.float().unbind())
-            steps = [part.view_as(weight) for part, weight in zip(pieces, weights, strict=True)]
-            torch._foreach_sub_(weights, steps, alpha=group["lr"])
+        self.subtract(weights, pieces, ratios, group["lr"])

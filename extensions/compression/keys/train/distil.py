@@ -52,6 +52,9 @@ class DistilConfig(TrainingKey):
     teacher: MayChange[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None] = None
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on
     every rank; null: the scores that are stored with the data, which only the loss scores reads"""
+    further: MayChange[tuple[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED], ...]] = ()
+    """further teachers: the loss scores, alone, compares the mean of all logits (Baby Llama, arXiv
+    2308.02019)"""
     losses: list[LossComponent] = Field(default_factory=DISTILLATION_LOSSES.defaults("scores"))
     """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: MayChange[StudentStart | None] = None
@@ -94,6 +97,9 @@ class DistilConfig(TrainingKey):
             raise ValueError(
                 f"losses: expected one or more, each once, got {', '.join(names) or 'none'}"
             )
+
+        if self.further and (self.teacher is None or names != ["scores"]):
+            raise ValueError("further: needs a teacher, and the loss scores alone")
 
     @property
     def active(self) -> tuple[LossComponent, ...]:

@@ -103,6 +103,24 @@ def test_a_teacher_computes_logits_without_a_loss(monkeypatch):
     )
 
 
+def test_several_teachers_are_their_mean():
+    """Also in what they cost; and only the scores can be a mean."""
+    models = [model(), model(), model()]
+    wanted = {"logits_masked_lm"}
+    with torch.no_grad():
+        for place, one in enumerate(models):
+            for parameter in one.parameters():
+                parameter.add_(0.1 * place)
+    alone = [Teacher(one, wanted)(batch())["teacher_logits_masked_lm"] for one in models]
+    found = Teacher(models[0], wanted, *models[1:])(batch())["teacher_logits_masked_lm"]
+
+    assert not torch.allclose(alone[0], alone[1])
+    torch.testing.assert_close(found, torch.stack(alone).mean(0))
+
+    with refused("further: needs a teacher, and the loss scores alone"):
+        tiny(distil={"teacher": "a", "further": ["b"], "losses": ["scores", "cosine"]})
+
+
 class Glances(CosineLoss):
     """A loss that reads layers."""
 

@@ -29,6 +29,7 @@ VARIETIES = {
     "sentence_comparison": [{"mode": "same"}],
     "span_corruption": [
         {"architecture": "decoder", "mode": "R"},
+        {"separator": "eos"},
         {"architecture": "decoder", "attention": "causal", "final_sentinel": True},
     ],
 }

@@ -166,6 +166,7 @@ def test_a_vocabulary_that_lacks_what_is_needed(words, options, message):
         ("masked_encoder_decoder", {}, [SEP, SEP], "no_maskable"),
         ("masked_lm", {}, [SEP, SEP], "no_maskable"),
         ("masked_lm", {"attention": "prefix"}, [200], "too_short"),
+        ("masked_lm", {"min_length": 5}, [200, 201], "too_short"),
         ("prefix_lm", {}, [300], "too_short"),
         ("sentence_reordering", {}, [300, 301], "one_sentence"),
     ],

@@ -117,6 +117,7 @@ def test_places_have_32_bits_where_rows_need_them(name, length, dtype):
     assert (
         set(starts) <= set(whole.tolist())
         or {"document_starts", "target_ids"} & found.columns.keys()
+        or name == "truncated"
     )
 
 
@@ -293,6 +294,15 @@ def test_rows_of_full_sentences_are_those_of_a_plain_loop(rows, length, separato
 
     assert [row["ids"].tolist() for row in found] == plain_rows(rows, length, EXTRA[separator])
     assert counts["tokens_in_samples"] == int(rows.columns["token_ids"].lengths.sum())
+
+
+@given(rows=many_documents(), length=st.integers(1, 9))
+def test_a_truncated_row_is_the_start_of_its_document(rows, length):
+    found, counts = run(rows, "truncated", length)
+    texts = [row["token_ids"].tolist() for row in rows if len(row["token_ids"])]
+
+    assert [row["ids"].tolist() for row in found] == [text[:length] for text in texts]
+    assert counts["tokens_dropped"].get("cut", 0) == sum(len(text[length:]) for text in texts)
 
 
 # Specifications

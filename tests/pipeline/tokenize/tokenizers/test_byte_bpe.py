@@ -133,3 +133,16 @@ def test_a_file_with_a_gap_in_its_ids_is_named(tmp_path):
         match=r"tokenizer\.json: .*expected the ids 0 .. \d+ without holes.*; copy it",
     ):
         ByteBpe.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("digits", "longest"), [("runs", "12345"), ("three", "123"), ("single", "1")]
+)
+def test_no_piece_joins_more_digits_than_the_option_allows(digits, longest, tmp_path):
+    text = "year 12345 and 12345 or x12345"
+    tokenizer = ByteBpe.train([text] * 50, ByteBpe.Options(size=500, digits=digits), tmp_path)
+    ids = tokenizer.encode([text])[0].ids.tolist()
+    pieces = [tokenizer.decode([number]) for number in ids]
+
+    assert "".join(pieces) == text
+    assert max((piece.strip(" x") for piece in pieces if piece[-1].isdigit()), key=len) == longest
