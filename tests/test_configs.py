@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline.configuration.config import flatten, load_config
+from clozeline.configuration.config import flatten, load_config, read_composed
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.train.configuration.config import TrainConfig
@@ -46,7 +46,8 @@ def load(path, *more):
         )
 
     body = BODY if "tasks" in path.parts else []
-    sets = [] if "baby" in path.parts else ["data.shards=x"]  # its phases have sets
+    has_sets = {"shards", "phases"} & read_composed(TrainConfig, path).get("data", {}).keys()
+    sets = [] if has_sets else ["data.shards=x"]
     return load_config(TrainConfig, path, [*sets, "output=y", *body, *more])
 
 
@@ -59,7 +60,7 @@ def test_loads(path):
     "training", [one for one in trainings() if one.variant], ids=lambda one: one.name
 )
 def test_variants_load(training):
-    sets = [] if "phases" in training.keys.get("data", {}) else ["data.shards=x"]
+    sets = [] if {"phases", "shards"} & training.keys.get("data", {}).keys() else ["data.shards=x"]
     load_config(TrainConfig, training.path, [*sets, "output=y", *training.words])
 
 

@@ -25,6 +25,7 @@ from docs.generate.combinations import combinations_page
 from docs.generate.filled_keys import filled_keys_page
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
 from docs.generate.other_words import words_page
+from docs.generate.published import published_page
 from docs.generate.schemas import write_schemas
 from docs.generate.training import training_table
 
@@ -130,6 +131,7 @@ def write_pages() -> dict[str, str]:
     pages["combinations.md"] = combinations_page()
     pages["claims.md"] = claims_page()
     pages["filled-keys.md"] = filled_keys_page()
+    pages["published-trainings.md"] = published_page()
     pages["words.md"] = words_page()
     for page, group in GROUPS.items():
         head = f"# {group.title}\n\n{group.summary}{_SECTION_HEAD}"

@@ -29,6 +29,7 @@ PAGES = {
         "filled-keys.md",
         "glossary.md",
         "objectives.md",
+        "published-trainings.md",
         "words.md",
         *(f"objectives/{page}.md" for page in GROUPS),
     )

@@ -78,7 +78,7 @@ class StarterFamily(NamedTuple):
     """keys that replace the recipe's, so that a class of transformers computes the same"""
 
 
-MODELS: Final[Mapping[str, StarterFamily]] = {
+_FAMILIES: Final = {
     "bert": StarterFamily(
         "demo",
         _MASKED_LM,
@@ -187,6 +187,18 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     ),
 }
 """Families of models that have a size in configs/models and need no teacher."""
+_PUBLISHED: Final = {
+    **dict.fromkeys(("nanogpt", "pythia", "tinyllama", "smollm2", "olmo2"), "gpt"),
+    **dict.fromkeys(("neobert", "eurobert", "mosaicbert"), "bert"),
+    **dict.fromkeys(("nanot5",), "t5"),
+}
+"""Published trainings of configs/recipes, and the family that learns the same objective."""
+MODELS: Final[Mapping[str, StarterFamily]] = _FAMILIES | {
+    name: _FAMILIES[family]._replace(
+        recipe=name, use="a published training (docs/published-trainings.md)", optimizer=None
+    )
+    for name, family in _PUBLISHED.items()
+}
 _LLAMA_KEYS: Final = {
     "dim": 128,
     "layers": 2,
