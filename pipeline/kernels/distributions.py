@@ -44,10 +44,11 @@ def poisson_thresholds(mean_thousandths: int) -> UInt64:
     return np.array(table, dtype=np.uint64)
 
 
-def geometric_thresholds(success_ppm: int, longest: int) -> UInt64:
-    """Return the geometric distribution p (1 - p)^(l - 1), renormalized on lengths 1..longest."""
+def geometric_thresholds(success_ppm: int, longest: int, shortest: int = 1) -> UInt64:
+    """Return the geometric distribution p (1 - p)^(l - 1), renormalized on shortest..longest."""
     failure = 1 - Fraction(success_ppm, MILLION)
-    return _length_thresholds([failure ** (length - 1) for length in range(1, longest + 1)])
+    lengths = range(1, longest + 1)
+    return _length_thresholds([failure ** (n - 1) * (n >= shortest) for n in lengths])
 
 
 def reciprocal_thresholds(longest: int) -> UInt64:

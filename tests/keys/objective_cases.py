@@ -30,6 +30,7 @@ VALUES = {
     "mask_rate": [0.3],
     "mask_rate.uniform": [[0.1, 0.9]],
     "max_span_length": [2],
+    "min_span_length": [2],
     "steps": [["token_deletion"]],
     "replacement": ["uniform", "shuffle"],
 }

@@ -70,6 +70,8 @@ class SpanBoundary(MaskedRow):
         most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words or tokens in the longest span."""
+        min_span_length: Annotated[int, Field(ge=1, le=1000)] = added_later(1)
+        """Words or tokens in the shortest span that is drawn; the last one of a row may be cut."""
         unit: Literal["word", "token"] = added_later("word")
         """Unit of spans and of their lengths: words, or tokens (LTG-BERT, arXiv 2303.09859)."""
         predict_from: Literal["same", "previous"] = added_later("same")
@@ -86,10 +88,14 @@ class SpanBoundary(MaskedRow):
         self.reads_words = options.unit == "word"
         if self.reads_words:
             vocabulary.require_words(self.label)
+        if options.min_span_length > options.max_span_length:
+            raise self.refuse_options("min_span_length is above max_span_length")
         if options.geometric_p == 0:
             raise self.refuse_options("geometric_p 0 gives endless spans; expected more than 0")
         self._thresholds = geometric_thresholds(
-            parts_per_million(options.geometric_p), options.max_span_length
+            parts_per_million(options.geometric_p),
+            options.max_span_length,
+            options.min_span_length,
         )
 
     def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:

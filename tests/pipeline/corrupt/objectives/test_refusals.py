@@ -79,7 +79,10 @@ OPTIONS = {
         ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
     ],
     "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 changes nothing")],
-    "span_boundary": [({"geometric_p": 0}, "geometric_p 0")],
+    "span_boundary": [
+        ({"geometric_p": 0}, "geometric_p 0"),
+        ({"min_span_length": 11}, "min_span_length is above max_span_length"),
+    ],
     "span_corruption": [
         ({"noise_density": 0.0}, "above 0 and below 1"),
         ({"noise_density": 1.0}, "above 0 and below 1"),

@@ -18,8 +18,9 @@ MARKED = replace(WORDS, word_end=(IDS % 3 == 0) & (IDS % 5 == 0) & ~WORDS.specia
 """Ids with remainder 0 open a word, and some of them end one as a newline does."""
 
 
-def slow_thresholds(success, longest):
+def slow_thresholds(success, longest, shortest=1):
     weights = [success * (1 - success) ** (length - 1) for length in range(1, longest + 1)]
+    weights[: shortest - 1] = [Fraction(0)] * (shortest - 1)
     return [
         floor(sum(weights[:length], Fraction(0)) / sum(weights) * 2**32)
         for length in range(longest)
@@ -94,11 +95,12 @@ def test_equals_a_plain_loop(name, rate, unit, specials, segmented):
             assert example["span_lengths"].tolist() == sizes["span"]
 
 
-@pytest.mark.parametrize("specials", [0.0, 0.1])
-def test_spans_of_tokens_are_those_of_words_of_one_token(specials):
-    objective = wide("span_boundary", MARKED, unit="token", mask_rate=0.3, predict_from="previous")
+@pytest.mark.parametrize(("specials", "shortest"), [(0.0, 1), (0.1, 1), (0.0, 4), (0.1, 10)])
+def test_spans_of_tokens_are_those_of_words_of_one_token(specials, shortest):
+    options = {"mask_rate": 0.3, "predict_from": "previous", "min_span_length": shortest}
+    objective = wide("span_boundary", MARKED, unit="token", **options)
     rows = samples([1 + (37 * row) % 90 for row in range(250)], specials=specials)
-    thresholds = slow_thresholds(Fraction(1, 5), 10)
+    thresholds = slow_thresholds(Fraction(1, 5), 10, shortest)
     alone = replace(MARKED, word_start=~MARKED.special, word_end=None)
     lengths = []
 
