@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.clean.config import LineRules
@@ -82,6 +82,8 @@ class SourceSteps:
         return [path for each in components if each for path in list_data_files(each.options)]
 
 
+_Filters: TypeAlias = list[tuple[str, Filter]]
+"""Filters by their labels."""
 _CLEAN_VERSION: Final = 5
 
 
@@ -95,8 +97,9 @@ class CleaningSteps:
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
         self._extraction = shared_extractor_process(source.extractor)
         self._language = LanguageStep(source.language, tally)
-        self._filters = _build_filters(source.filters)
-        self._pair_filters = _build_filters(source.pair_filters)
+        built = _build_filters(source.filters)
+        self._filters = _by_time(built)
+        self._pair_filters = _by_time(_build_filters(source.pair_filters))
         self._form = source.normalize
         self._unwrap = source.unwrap
         self._as_written = source.line_rules == "lines"
@@ -110,7 +113,7 @@ class CleaningSteps:
             *(LANGUAGE_KEYS if source.language else []),
         ]
 
-        self.reasons += [reason for _, step in self._filters for reason in step.reasons]
+        self.reasons += [reason for _, step in built for reason in step.reasons]
 
     def clean(
         self,
@@ -125,15 +128,14 @@ class CleaningSteps:
         With `is_markup`, the text is extracted from the page, after the filters that need no text.
         The language is not identified if the configuration of the input states it.
         """
-        filters = self._filters if document.target_text is None else self._pair_filters
+        early, late = self._filters if document.target_text is None else self._pair_filters
 
         # filters that need no text come first, so that rejected pages are never parsed
-        early = [(name, step) for name, step in filters if step.before_extraction]
-        late = [(name, step) for name, step in filters if not step.before_extraction]
-        judged = self._apply_filters(early, document.replace(text="", target_text=None))
-        if judged is None:
-            return None
-        document = document.replace(extra=judged.extra, flags=judged.flags)
+        if early:
+            judged = self._apply_filters(early, document.replace(text="", target_text=None))
+            if judged is None:
+                return None
+            document = document.replace(extra=judged.extra, flags=judged.flags)
 
         if is_markup:
             page = self._extraction.extract(document.text)
@@ -146,7 +148,8 @@ class CleaningSteps:
 
         if (text := self._normalize(document, document.text)) is None:
             return None
-        document = document.replace(text=text)
+        if text != document.text:
+            document = document.replace(text=text)
 
         if document.target_text is not None:
             target = self._normalize(document, document.target_text, "other side: ")
@@ -472,9 +475,15 @@ class CleanUnit(Unit[CleanCounts]):
         return document
 
 
-def _build_filters(components: Sequence[FilterComponent]) -> list[tuple[str, Filter]]:
+def _build_filters(components: Sequence[FilterComponent]) -> _Filters:
     built = [(component.name, component.build()) for component in components]
     return [(step.label or name, step) for name, step in built]
+
+
+def _by_time(filters: _Filters) -> tuple[_Filters, _Filters]:
+    """Return the filters before the extraction of a text, and those after it."""
+    early = [(name, step) for name, step in filters if step.before_extraction]
+    return early, [(name, step) for name, step in filters if not step.before_extraction]
 
 
 def _is_empty(path: InputFile, limits: InputLimits) -> bool:
