@@ -187,3 +187,24 @@ def test_a_line_names_only_its_own_source_file_or_folder(tmp_path, line, gone):
     left = {each.source for each in (*done.documents, *done.rejects)}
 
     assert {"SRC/A.jsonl", "src/A.jsonl", "src/a.jsonl"} - left == gone
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("one", {"two.jsonl"}),
+        ("./one", {"two.jsonl"}),
+        ("one/a.jsonl", {"two.jsonl"}),
+        ("two.jsonl", {"a.jsonl"}),
+        (".", set()),
+        ("on", {"a.jsonl", "two.jsonl"}),
+    ],
+)
+def test_a_line_names_a_path_from_the_folder_of_the_run(tmp_path, monkeypatch, line, left):
+    """Also a name that could be a host."""
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "one/a.jsonl", "https://a.example/1")
+    write_rows(tmp_path / "two.jsonl", "https://a.example/2")
+    done = run(tmp_path, [{"path": "one"}, {"path": "two.jsonl"}], f"{line}\n")
+
+    assert {each.source.rpartition("/")[2] for each in (*done.documents, *done.rejects)} == left
