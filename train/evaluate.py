@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -149,7 +149,10 @@ def has_finite_loss(engine: Engine, stream: Stream, most: int) -> bool:
     total = math.nan
     engine.train(False)
     try:
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        # compiled layers would be compiled again for other shapes; the stance loads the compiler
+        is_compiled = engine.config.compile is True
+        eager = torch.compiler.set_stance("force_eager") if is_compiled else nullcontext()
+        with torch.no_grad(), eager:
             while not math.isfinite(total):
                 with engine.world.sharing_errors():
                     batches = next(steps, [])

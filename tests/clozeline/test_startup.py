@@ -10,6 +10,7 @@ import pytest
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
+from tests.train.masked_set import write_config, write_masked_sets
 
 LARGE = {"torch", "deepspeed", "transformers", "datatrove", "scipy", "sklearn", "sacrebleu", "nltk"}
 _LISTING = """
@@ -84,3 +85,12 @@ def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path):
 
     assert (code, said.count("already complete")) == (0, 6)
     assert not modules & LARGE
+
+
+def test_a_training_that_compiles_nothing_loads_no_compiler(tmp_path):
+    """torch imports dynamo to leave optimizers out of it: a second and 70 MB."""
+    shards = write_masked_sets(tmp_path / "sets")
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    code, _, modules = start("train", "--config", str(config), "steps=1", cwd=tmp_path)
+    assert code == 0
+    assert "torch._dynamo" not in modules

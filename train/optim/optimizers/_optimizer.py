@@ -6,6 +6,7 @@ every rank, unless it is a `WholeParameterOptimizer`: that finds the parameters 
 `layout`. The engine writes the learning rate of a step into the groups.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,6 +103,7 @@ class OptimizerBuilder(Declared, ABC):
 
     def create(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         """Return the optimizer of `build`, which gets entire parameters if it needs them."""
+        _skip_dynamo()
         built = self.build(groups)
         if self.statistics == "element" or isinstance(built, WholeParameterOptimizer):
             return built
@@ -115,6 +117,16 @@ class OptimizerBuilder(Declared, ABC):
         Also called at every start: the same losses must give the same optimizer.
         """
         return False
+
+
+def _skip_dynamo() -> None:
+    """Call methods of optimizers directly, which no run compiles.
+
+    torch would import its compiler to leave them out of it: a second and 75 MB at every start.
+    """
+    for name in ("add_param_group", "state_dict", "load_state_dict", "zero_grad"):
+        method = inspect.unwrap(getattr(torch.optim.Optimizer, name))
+        vars(method).setdefault("__dynamo_disable", method)
 
 
 STACKED_BYTES: Final = 1 << 26

@@ -1,7 +1,8 @@
 """Adam with decoupled weight decay (arXiv 1711.05101)."""
 
-from collections.abc import Sequence
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
 
 import torch
 from pydantic import Field
@@ -33,10 +34,21 @@ class AdamW(OptimizerBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(
+        return _AdamW(
             list(groups),
             lr=self.options.peak_rate,
             betas=self.options.betas,
             eps=self.options.eps,
             fused=True,
         )
+
+
+_STEP: Final[Callable[..., Any]] = inspect.unwrap(torch.optim.AdamW.step)
+
+
+class _AdamW(torch.optim.AdamW):
+    """torch's AdamW, without what its step needs only where an optimizer is compiled."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        return _STEP(self, closure)
