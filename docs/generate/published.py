@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline import HOME
-from tests.published.tables import MISSING, NAMES, facts_of, rows_of, training_of
+from tests.published.tables import (
+    MISSING,
+    NAMES,
+    TRAININGS,
+    counts_of,
+    facts_of,
+    rows_of,
+    training_of,
+)
 
 _COMMAND: Final = re.compile(r"`(?:clozeline|deepspeed) [^`]+`")
 _HEAD: Final = """# Published trainings
@@ -37,24 +45,18 @@ def published_page() -> str:
         "|---|---|---|---|---|---|---|---|\n"
     )
     lines = "".join(f"| {' | '.join(_cells(name))} |\n" for name in names)
-    counted = [row for name in names for row in rows_of(name) if row.is_counted]
-    said = sum(row.is_expressed for row in counted)
-    total = f"Together, {said:,} of {len(counted):,} values are said ({said / len(counted):.0%}).\n"
+    said, counted = map(sum, zip(*map(counts_of, names), strict=True))
+    total = f"Together, {said:,} of {counted:,} values are said ({said / counted:.0%}).\n"
     return "\n".join([_HEAD + head + lines, total, *map(_section, names)])
 
 
 def _cells(name: str) -> list[str]:
     facts = facts_of(name)
-    counted = [row for row in rows_of(name) if row.is_counted]
-    said = sum(row.is_expressed for row in counted)
+    said, counted = counts_of(name)
     link = f"[{facts['training']}](#{_anchor(facts['training'])})"
     cells = [link, facts.get("model"), facts.get("objective"), facts.get("tokens")]
-    cells += _training_cells(name, facts) if _has_training(name) else [None] * 3
-    return [*(str(cell or "–") for cell in cells), f"{said} of {len(counted)}"]
-
-
-def _has_training(name: str) -> bool:
-    return (HOME / "configs" / "recipes" / name / "train.yaml").is_file()
+    cells += _training_cells(name, facts) if name in TRAININGS else [None] * 3
+    return [*(str(cell or "–") for cell in cells), f"{said} of {counted}"]
 
 
 def _training_cells(name: str, facts: dict[str, Any]) -> list[str]:
@@ -78,7 +80,6 @@ def _anchor(title: str) -> str:
 
 def _section(name: str) -> str:
     facts = facts_of(name)
-    source = f"`{facts['source']}`"
     missing: dict[str, list[str]] = {}
     for row in rows_of(name):
         if not row.is_expressed:
@@ -94,7 +95,12 @@ def _section(name: str) -> str:
     commands = (" ".join(found.replace("\\\n", "").split()) for found in _COMMAND.findall(comments))
     parts = [
         f"## {facts['training']}",
-        "  \n".join([f"{facts['about']}: {source}, commit {str(facts['commit'])[:8]}.", *commands]),
+        "  \n".join(
+            [
+                f"{facts['about']}: `{facts['source']}`, commit {str(facts['commit'])[:8]}.",
+                *commands,
+            ]
+        ),
         "\n".join(lines),
     ]
     return "\n\n".join(parts) + "\n"

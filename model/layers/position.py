@@ -196,21 +196,22 @@ class Alibi(Position):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
-        self.slopes = alibi_slopes(heads)
+        self.heads = heads
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         distance = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
-        return distance * -torch.tensor(self.slopes, device=keys.device)[:, None, None]
+        return distance * -alibi_slopes(self.heads, keys.device)[:, None, None]
 
 
-def alibi_slopes(heads: int) -> list[float]:
+def alibi_slopes(heads: int, device: torch.device) -> Tensor:
     """Return the penalty of each head: powers of 2 ** (-8 / heads) if heads are a power of 2.
 
     Of other numbers, the heads after the last power of 2 have every second slope of twice as many.
     """
     whole = 2 ** int(math.log2(heads))
-    first = [2.0 ** (-8 * (head + 1) / whole) for head in range(whole)]
-    return first + [2.0 ** (-4 * (2 * head + 1) / whole) for head in range(heads - whole)]
+    head = torch.arange(heads, device=device)
+    steps = torch.where(head < whole, 2 * head + 2, 2 * (head - whole) + 1)
+    return 2.0 ** (-4.0 * steps / whole)
 
 
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:

@@ -10,17 +10,13 @@ from typing import NamedTuple
 
 import yaml
 
-from clozeline.configuration.config import load_config
-from clozeline.pipeline.recipe import load_recipe
+from clozeline.configuration.config import load_config, read_composed
+from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.train.configuration.config import TrainConfig
 from tests.recipes import RECIPES
 
 FOLDER = Path(__file__).parent
-NAMES = sorted(
-    path.stem
-    for path in FOLDER.glob("*.tsv")
-    if path.read_text().startswith("name\tvalue\tfile\tours")
-)
+NAMES = sorted(path.stem for path in FOLDER.glob("*.tsv"))
 TRAININGS = [name for name in NAMES if (RECIPES / name / "train.yaml").exists()]
 """Those that train; slimpajama is a recipe of data."""
 FIXED = "always"
@@ -63,6 +59,12 @@ def rows_of(name):
         return [Row(*line) for line in lines]
 
 
+def counts_of(name):
+    """How many values the recipe says, and of how many."""
+    counted = [row for row in rows_of(name) if row.is_counted]
+    return sum(row.is_expressed for row in counted), len(counted)
+
+
 def facts_of(name):
     return yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
 
@@ -73,3 +75,8 @@ def training_of(name, *words):
 
 def pipeline_of(name, *words):
     return load_recipe(RECIPES / name / "pipeline.yaml", ["output=y", *words])
+
+
+def entries_of(name):
+    """The objectives of its pipeline, as written."""
+    return read_composed(Recipe, RECIPES / name / "pipeline.yaml")["corrupt"]

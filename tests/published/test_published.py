@@ -12,6 +12,7 @@ from torch import nn
 
 from clozeline.configuration.config import read_composed, to_data
 from clozeline.model.build import build_model
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.initialization import initial_distributions
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import FeedForward
@@ -27,6 +28,7 @@ from tests.pipeline.corruption_cases import MASK, samples, vocabulary
 from tests.published.tables import (
     NAMES,
     TRAININGS,
+    entries_of,
     facts_of,
     pipeline_of,
     rows_of,
@@ -243,26 +245,28 @@ def test_parameters(name):
 
 
 def parts_of(model):
-    """Yield the weights of each kind of a source's table, with the layer or None."""
+    """Yield the weights of each kind of a source's table, with their part and the layer or None."""
     for path, module in model.named_modules():
         layer = LAYER.match(path)
         index = None if layer is None else int(layer["index"])
         match module:
             case Attention():
-                yield "attention_in", index, module.query.weight
-                yield "attention_in", index, module.key.weight
-                yield "attention_in", index, module.value.weight
-                yield "attention_out", index, module.out.weight
+                yield "attention_in", "q", index, module.query.weight
+                yield "attention_in", "k", index, module.key.weight
+                yield "attention_in", "v", index, module.value.weight
+                yield "attention_out", "", index, module.out.weight
             case FeedForward():
                 for linear in filter(None, (module.gate, module.up)):
-                    yield "ffn_in", index, linear.weight
-                yield "ffn_out", index, module.down.weight
+                    yield "ffn_in", "", index, linear.weight
+                yield "ffn_out", "", index, module.down.weight
             case Learned():
-                yield "positions", None, module.table.weight
+                yield "positions", "", None, module.table.weight
             case VocabularyProjection() if not model.config.tied:
-                yield "head", None, module.weight
+                yield "head", "", None, module.weight
+            case VocabularyHead() if isinstance(module.transform, nn.Linear):
+                yield "head", "transform", None, module.transform.weight
             case nn.Embedding() if path.endswith("tokens"):
-                yield "embedding", None, module.weight
+                yield "embedding", "", None, module.weight
 
 
 MOMENTS = {"uniform": 1.8, "normal": 3.0}
@@ -282,20 +286,19 @@ def test_initial_weights(name):
     names = {id(parameter): key for key, parameter in model.named_parameters()}
     distributions = initial_distributions(model, config.model)
     wrong = []
-    for kind, layer, weight in parts_of(model):
+    for kind, part, layer, weight in parts_of(model):
         wanted = expected(name, "initial").get(kind)
         if wanted is None or layer not in (None, 0, config.model.layers - 1):
             continue
+        wanted = wanted.get(part, wanted)
         values = draw(distributions[names[id(weight)]])
         deviation = wanted.get("std", wanted.get("last" if layer else "first"))
-        if not isinstance(deviation, float):
-            continue  # a mapping of its parts, which a test of its own compares
         if not math.isclose(values.std(), deviation, rel_tol=0.01):
-            wrong.append((kind, layer, float(values.std()), deviation))
+            wrong.append((kind, part, layer, float(values.std()), deviation))
         form = wanted.get("form")
         moment = float((values**4).mean() / (values**2).mean() ** 2)
         if form in MOMENTS and not math.isclose(moment, MOMENTS[form], rel_tol=0.03):
-            wrong.append((kind, layer, form, moment))
+            wrong.append((kind, part, layer, form, moment))
 
     assert wrong == []
 
@@ -304,17 +307,13 @@ def test_initial_weights(name):
 # --------------------------------------------------------------------------------------------------
 
 
-def entries_of(name):
-    return read_composed(Recipe, RECIPES / name / "pipeline.yaml").get("corrupt", [])
-
-
 @pytest.mark.parametrize("name", [name for name in TRAININGS if facts_of(name)["masks"]])
 def test_masks_of_ten_thousand_tokens(name):
     words = vocabulary(5000)
     masks = expected(name, "masks")
-    for entry, wanted in zip(
-        entries_of(name), masks if isinstance(masks, list) else [masks], strict=False
-    ):
+    masks = masks if isinstance(masks, list) else [masks]
+    # entries without masks, or with those of the first, come last
+    for entry, wanted in zip(entries_of(name)[: len(masks)], masks, strict=True):
         check_masks(entry, wanted, words)
 
 

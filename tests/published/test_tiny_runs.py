@@ -5,12 +5,10 @@ import shutil
 
 import pytest
 
-from clozeline.configuration.config import read_composed
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.pipeline.recipe import Recipe
 from tests.matrices import mark_slow_but
 from tests.pipeline.miniature import text
-from tests.published.tables import TRAININGS
+from tests.published.tables import TRAININGS, entries_of
 from tests.recipes import RECIPES
 from tests.train.runs import start, steps
 
@@ -29,10 +27,9 @@ def make_sets(name, folder, first=0, *words):
     texts = (text(number, 40) for number in range(first, first + 120))
     lines = (json.dumps({"text": one}) + "\n" for one in texts)
     source.write_text("".join(lines), encoding="utf-8")
-    entries = read_composed(Recipe, RECIPES / name / "pipeline.yaml")["corrupt"]
     shorter = [
         f"corrupt.{place}.{key}={min(size, entry[key])}"
-        for place, entry in enumerate(entries)
+        for place, entry in enumerate(entries_of(name))
         for key, size in LONGEST.items()
         if key in entry
     ]

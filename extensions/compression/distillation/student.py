@@ -310,11 +310,7 @@ class Teacher:
             with torch.no_grad(), observe(model, self.wanted) as seen:
                 model(tensors)
             found.append(seen)
-        first, *others = found
-        for seen in others:
-            first = {name: tensor + seen[name] for name, tensor in first.items()}
-        count = len(found)
-        return {
-            TEACHER_PREFIX + name: tensor / count if others else tensor
-            for name, tensor in first.items()
-        }
+        mean = found[0]
+        if len(found) > 1:
+            mean = {name: torch.stack([seen[name] for seen in found]).mean(0) for name in mean}
+        return {TEACHER_PREFIX + name: tensor for name, tensor in mean.items()}

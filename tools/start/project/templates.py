@@ -190,7 +190,7 @@ _FAMILIES: Final = {
 _PUBLISHED: Final = {
     **dict.fromkeys(("nanogpt", "pythia", "tinyllama", "smollm2", "olmo2"), "gpt"),
     **dict.fromkeys(("neobert", "eurobert", "mosaicbert"), "bert"),
-    **dict.fromkeys(("nanot5",), "t5"),
+    "nanot5": "t5",
 }
 """Published trainings of configs/recipes, and the family that learns the same objective."""
 MODELS: Final[Mapping[str, StarterFamily]] = _FAMILIES | {
