@@ -41,10 +41,14 @@ class Exclusion:
     @classmethod
     def open(cls, path: Path) -> "Exclusion":
         """Return the exclusion with the hash of its file; ConfigurationError if unreadable."""
-        exclusion = cls(path, hashlib.sha256(_read(path)).hexdigest())
-        for _ in exclusion.lines():
-            pass
-        return exclusion
+        content = _read(path)
+        try:
+            content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(
+                f"clean.exclude: {path}: expected UTF-8, got {error}"
+            ) from error
+        return cls(path, hashlib.sha256(content).hexdigest())
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the lines with their numbers, without empty lines and comments."""
@@ -55,15 +59,12 @@ class Exclusion:
                 "command again"
             )
 
-        try:
-            with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig") as file:
-                for number, line in enumerate(file, start=1):
-                    if (stripped := line.strip()) and stripped[0] != "#":
-                        yield number, stripped
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(
-                f"clean.exclude: {self.path}: expected UTF-8, got {error}"
-            ) from error
+        # not all lines at once, of which block lists have millions
+        with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig") as file:
+            lines = (part for line in file for part in line.splitlines())
+            for number, line in enumerate(lines, start=1):
+                if (stripped := line.strip()) and stripped[0] != "#":
+                    yield number, stripped
 
     @cached_property
     def _index(self) -> tuple[Hashes, Hashes]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from clozeline.pipeline.clean.exclusion import Exclusion
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text
 from tests.refusals import refused
@@ -208,3 +209,17 @@ def test_a_line_names_a_path_from_the_folder_of_the_run(tmp_path, monkeypatch, l
     done = run(tmp_path, [{"path": "one"}, {"path": "two.jsonl"}], f"{line}\n")
 
     assert {each.source.rpartition("/")[2] for each in (*done.documents, *done.rejects)} == left
+
+
+def test_lines_are_those_of_splitlines_and_a_wrong_byte_has_its_place_in_the_file(tmp_path):
+    path = tmp_path / "exclude"
+    text = "\ufeffa.org\r\n\r# no\x0bb.org\u2028 c.org \n\n" + "x.org\n" * 5000
+    path.write_bytes(text.encode())
+    lines = enumerate(text[1:].splitlines(), start=1)
+    wanted = [(n, line.strip()) for n, line in lines if line.strip() and line[0] != "#"]
+
+    assert [*Exclusion.open(path).lines()] == wanted
+
+    path.write_bytes(b"a.org\n" * 5000 + b"\xff")
+    with refused("expected UTF-8, got .*position 30000"):
+        Exclusion.open(path)
